@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh machine: `make reproduce` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.PHONY: help setup test lint types unit format reproduce bench docs clean
+
+help:
+	@echo "make reproduce   set up, run the main experiment, write a table and a figure to results/"
+	@echo "make test        set up, then lint, type-check and test"
+	@echo "make setup       only create .venv and install everything into it"
+	@echo "make format      format the code"
+	@echo "make clean       remove what was built"
+
+setup: .venv/.ready
+
+.venv/.ready: requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "hopscale needs Python 3.11 or newer"'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+test: lint types unit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/pyright
+
+unit: setup
+	$(BIN)/pytest -n 2 -q
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+reproduce: setup
+	$(BIN)/hopscale reproduce
+
+clean:
+	rm -rf .venv build results src/*.egg-info src/hopscale/native/*.so

@@ -1,0 +1,80 @@
+r"""Balancing functions, in log space.
+
+A proposal weighs the move x -> y by g(pi(y) / pi(x)). It is locally balanced when
+$g(t) = t\, g(1/t)$ for every t > 0. Here a balancing function is a function
+$\log t \mapsto \log g(t)$ of the log-ratio, so the condition reads
+$\log g(s) = s + \log g(-s)$.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+LogBalance = Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]]
+
+
+def sqrt(log_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """g(t) = sqrt(t)."""
+    return 0.5 * log_ratio
+
+
+def barker(log_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """g(t) = t / (t + 1)."""
+    return jax.nn.log_sigmoid(log_ratio)
+
+
+def min(log_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """g(t) = min(1, t)."""
+    return jnp.minimum(0.0, log_ratio)
+
+
+def max(log_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """g(t) = max(1, t)."""
+    return jnp.maximum(0.0, log_ratio)
+
+
+NAMED: dict[str, LogBalance] = {"sqrt": sqrt, "barker": barker, "min": min, "max": max}
+
+
+def resolve(balance: str | LogBalance) -> LogBalance:
+    """The balancing function of that name, or the user's own log g once it is checked."""
+    if isinstance(balance, str):
+        if balance not in NAMED:
+            raise ValueError(
+                f"balance must be one of {', '.join(map(repr, NAMED))} or a function "
+                f"log t -> log g(t); got {balance!r}."
+            )
+        return NAMED[balance]
+    if not callable(balance):
+        raise TypeError(
+            f"balance must be a name or a function log t -> log g(t); got {type(balance).__name__}."
+        )
+    if balance not in NAMED.values():
+        _check(balance)
+    return balance
+
+
+def _check(log_g: LogBalance) -> None:
+    """Raise unless log g(s) = s + log g(-s) on a grid of s, to the accuracy of the arithmetic."""
+    s = np.linspace(-12.0, 12.0, 49)
+    with jax.ensure_compile_time_eval():
+        forth = np.asarray(log_g(jnp.asarray(s)), np.float64)
+        back = np.asarray(log_g(jnp.asarray(-s)), np.float64)
+    if forth.shape != s.shape:
+        raise ValueError(
+            f"balance must map log-ratios of shape (49,) to log-weights of that shape; "
+            f"got shape {forth.shape}."
+        )
+    gap = np.abs(forth - s - back)
+    if not np.all(gap <= 1e-4 * (1.0 + np.abs(s))):  # also catches NaN
+        worst = int(np.nanargmax(np.where(np.isnan(gap), np.inf, gap)))
+        t = np.exp(s[worst])
+        raise ValueError(
+            "balance must satisfy g(t) = t g(1/t) for every t > 0, as a function of log t: "
+            f"log g(s) = s + log g(-s). At t = {t:.4g} it gives log g(t) = {forth[worst]:.6g} "
+            f"but log(t g(1/t)) = {s[worst] + back[worst]:.6g}. Any g can be balanced: "
+            "use log g(s) = logaddexp(h(s), s + h(-s)) for your h."
+        )

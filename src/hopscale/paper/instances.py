@@ -1,0 +1,121 @@
+"""The paper's target distributions (its Appendix C).
+
+Each comes in three configurations, C1 (smooth), C2 and C3 (sharp). Where the paper's text and
+its tables describe different models, an argument chooses; the default is the one behind the
+tables, except for the FHMM, where it is the model as written.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from hopscale.targets import FHMM, Bernoulli, Ising
+from hopscale.validate import as_key, count
+
+CONFIGS = ("C1", "C2", "C3")
+
+INTERVAL = {"C1": (0.25, 0.75), "C2": (0.15, 0.85), "C3": (0.05, 0.95)}
+FIELD = {"C1": (0.2, 0.4), "C2": (0.3, 0.6), "C3": (0.4, 0.8)}
+COUPLING = {"C1": 0.1, "C2": 0.15, "C3": 0.2}
+NOISE_VARIANCE = {"C1": 2.0, "C2": 1.0, "C3": 0.5}
+
+# The almost flat chain prior that explains the FHMM tables: a change of value costs 0.2 in
+# log-weight, the first link favours 1 nine to one, and the weights are small.
+TABLE_STAY = 1.0 / (1.0 + 2.718281828459045**-0.2)
+TABLE_FIRST = 0.9
+TABLE_SQUARED_WEIGHTS = 1.1
+
+
+def bernoulli(size: int, config: str = "C2", key: Any = 0, spacing: str = "random") -> Bernoulli:
+    """Independent bits: p_i uniform on the configuration's interval.
+
+    Args:
+        size: the number of sites N; the paper has 100, 800, 6400.
+        config: "C1", p in [0.25, 0.75]; "C2", [0.15, 0.85]; "C3", [0.05, 0.95].
+        key: a seed or JAX key for p.
+        spacing: "random" draws p; "even" spaces it evenly, which takes the luck of the draw out
+            of a comparison.
+    """
+    _check(size, config, spacing=(spacing, ("random", "even")))
+    low, high = INTERVAL[config]
+    if spacing == "even":
+        unit = (jnp.arange(size) + 0.5) / size
+    else:
+        unit = jax.random.uniform(as_key(key), (size,))
+    return Bernoulli(low + (high - low) * unit)
+
+
+def ising(
+    size: int, config: str = "C2", key: Any = 0, sign: str = "+", disc: str = "half"
+) -> Ising:
+    """Spins on an open size x size lattice, in a random field that favours 1 inside a disc.
+
+    Args:
+        size: the lattice's side; the paper has 20, 50, 100.
+        config: "C1", field from (-0.2, 0.4) inside, (-0.4, 0.2) outside, coupling 0.1; "C2", 1.5
+            times and "C3" twice as strong.
+        key: a seed or JAX key for the field.
+        sign: of the coupling. The text has "-", the tables follow from "+".
+        disc: "half", a disc of half the lattice's area; "text", the stated radius, which covers
+            the whole lattice.
+    """
+    _check(size, config, sign=(sign, ("+", "-")), disc=(disc, ("half", "text")))
+    weak, strong = FIELD[config]
+    v = (jnp.arange(size) + 0.5) / size - 0.5
+    squared = v[:, None] ** 2 + v[None, :] ** 2
+    inside = squared < (1.0 / (2.0 * jnp.pi) if disc == "half" else 0.5)
+    field = jax.random.uniform(as_key(key), (size, size), minval=-weak, maxval=strong)
+    coupling = COUPLING[config] if sign == "+" else -COUPLING[config]
+    return Ising(jnp.where(inside, field, -field), coupling)
+
+
+def fhmm(
+    size: int,
+    config: str = "C2",
+    key: Any = 0,
+    factors: int = 5,
+    variant: str = "written",
+    axis: str = "time",
+) -> FHMM:
+    """The posterior of a factorial hidden Markov model, with data drawn from the model itself.
+
+    Args:
+        size: the length L of the series; the paper has 200, 1000, 4000.
+        config: the noise variance: "C1", 2; "C2", 1; "C3", 0.5.
+        key: a seed or JAX key for weights, hidden states and observations.
+        factors: the number K of chains.
+        variant: "written", the text's model (stay 0.8, first 0.1, weights N(0, 1)); "table", the
+            almost flat prior and small weights from which the paper's table follows.
+        axis: along which the hidden chains run, "time" or "factor" (the text's formula).
+    """
+    _check(size, config, variant=(variant, ("written", "table")), axis=(axis, ("time", "factor")))
+    count("factors", factors, least=1)
+    key_weights, key_bias, key_hidden, key_noise = jax.random.split(as_key(key), 4)
+    weights = jax.random.normal(key_weights, (factors,))
+    stay, first = 0.8, 0.1
+    if variant == "table":
+        weights = weights * jnp.sqrt(TABLE_SQUARED_WEIGHTS / jnp.sum(weights**2))
+        stay, first = TABLE_STAY, TABLE_FIRST
+    bias = jax.random.normal(key_bias)
+    hidden = _chains(key_hidden, (size, factors), stay, first, axis)
+    sigma = jnp.sqrt(NOISE_VARIANCE[config])
+    noise = sigma * jax.random.normal(key_noise, (size,))
+    return FHMM(hidden @ weights + bias + noise, weights, bias, sigma, stay, first, axis)
+
+
+def _chains(key, shape: tuple[int, int], stay: float, first: float, axis: str):
+    """Binary Markov chains along an axis: a start, and a running count of changes."""
+    key_first, key_change = jax.random.split(key)
+    along = 0 if axis == "time" else 1
+    changes = jax.random.bernoulli(key_change, 1.0 - stay, shape)
+    starts = jax.random.bernoulli(key_first, first, shape)
+    is_start = jax.lax.broadcasted_iota(jnp.int32, shape, along) == 0
+    return jnp.cumsum(jnp.where(is_start, starts, changes), axis=along) % 2.0
+
+
+def _check(size: int, config: str, **choices: tuple[str, tuple[str, ...]]) -> None:
+    count("size", size, least=1)
+    for name, (value, allowed) in {"config": (config, CONFIGS), **choices}.items():
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")

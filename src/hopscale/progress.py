@@ -1,0 +1,87 @@
+"""Watching a run: a progress bar where there is a terminal, and Ctrl-C."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+
+class Watch:
+    """Shows how far each phase is, and knows whether the run was asked to stop."""
+
+    def __init__(self, bar: Progress | None, phases: Mapping[str, int]):
+        self.stopped = False
+        self._bar = bar
+        self._tasks: dict[str, Any] = {}
+        if bar is not None:
+            for name, total in phases.items():
+                if total:
+                    self._tasks[name] = bar.add_task(f"{name:>7}", total=total, status="")
+
+    def show(self, phase: str, done: int, status: Mapping[str, float]) -> None:
+        """Draw the bar anew. Called between chunks of steps, never inside."""
+        if self._bar is not None:
+            text = "  ".join(f"{name} {value:.4g}" for name, value in status.items())
+            self._bar.update(self._tasks[phase], completed=done, status=text)
+
+
+@contextmanager
+def watch(show: bool, phases: Mapping[str, int]) -> Iterator[Watch]:
+    """Watch phases of so many steps each; the first Ctrl-C only sets `stopped`."""
+    console = Console(stderr=True)
+    bar = _bar(console) if show and console.is_terminal else None
+    watched = Watch(bar, phases)
+    with _ctrl_c(watched):
+        if bar is None:
+            yield watched
+        else:
+            with bar:
+                yield watched
+    if watched.stopped:
+        print("stopped by Ctrl-C: returning what was drawn so far", file=sys.stderr)
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[status]}"),
+        console=console,
+        refresh_per_second=5,
+    )
+
+
+@contextmanager
+def _ctrl_c(watched: Watch) -> Iterator[None]:
+    """Let the chunk in flight finish after Ctrl-C; a second Ctrl-C interrupts at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals reach the main thread only
+        return
+    usual = signal.getsignal(signal.SIGINT)
+
+    def stop(number, frame):
+        watched.stopped = True
+        signal.signal(signal.SIGINT, usual)
+
+    if usual is signal.default_int_handler:
+        signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        if usual is signal.default_int_handler:
+            signal.signal(signal.SIGINT, usual)

@@ -1,0 +1,64 @@
+"""The locally balanced proposal."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+
+from hopscale import balance as balancing
+from hopscale import select
+from hopscale.sampler import ChainState, Move, Sampler, draw_values, site_weights, values_log_prob
+from hopscale.target import Target
+
+PATHS = ("reversed", "same")
+
+
+class LBP(Sampler):
+    r"""Flip R sites, drawn without replacement by locally balanced weights (Algorithm 1).
+
+    At x, site i has weight $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$, with x^{(i)} the state that
+    differs from x at i. Sites $u_1, \dots, u_R$ are drawn one after the other by weight, and all
+    are flipped. The move is accepted with probability (Eq. 5)
+
+    $$1 \wedge \frac{\pi(y) \prod_r w_{u_r}(y) \,/\, (W(y,u) + \sum_{i \le r} w_{u_i}(y))}
+                    {\pi(x) \prod_r w_{u_r}(x) \,/\, (W(x,u) + \sum_{i \ge r} w_{u_i}(x))}$$
+
+    where W(x, u) is the weight of the sites not drawn. It is most efficient at an acceptance
+    rate of 0.574.
+
+    Args:
+        balance: g: "barker", t / (t + 1); "sqrt"; "min"; "max"; or your own function
+            log t -> log g(t) with g(t) = t g(1/t).
+        path: the order in which the way back draws its sites. "reversed" is Eq. (5): last site
+            first. "same" draws them in the order of the way forth, as the paper's tables did;
+            it is as valid, and moves about 10% less far.
+    """
+
+    balance: str | balancing.LogBalance = eqx.field(static=True, default="barker")
+    path: str = eqx.field(static=True, default="reversed")
+
+    name: ClassVar[str] = "lbp"
+    rate: ClassVar[float] = 0.574
+    informed: ClassVar[bool] = True
+    replacement: ClassVar[bool] = False
+
+    def __check_init__(self):
+        balancing.resolve(self.balance)
+        if self.path not in PATHS:
+            raise ValueError(f"path must be 'reversed' or 'same'; got {self.path!r}.")
+
+    def _weights(self, target: Target, state: ChainState):
+        return site_weights(balancing.resolve(self.balance), target, state)
+
+    def choose(self, key, target: Target, state: ChainState, length):
+        key_sites, key_values = jax.random.split(key)
+        log_weights, by_value = self._weights(target, state)
+        choice, log_prob = select.race(key_sites, log_weights, length)
+        move = Move(choice=choice, moved=choice.chosen, values=draw_values(key_values, by_value))
+        return move, log_prob + values_log_prob(log_weights, by_value, move)
+
+    def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
+        log_weights, by_value = self._weights(target, state)
+        backwards = way_back and self.path == "reversed"
+        log_prob = select.order_log_prob(log_weights, move.choice, backwards)
+        return log_prob + values_log_prob(log_weights, by_value, move)

@@ -1,0 +1,40 @@
+"""The random walk."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from hopscale import select
+from hopscale.sampler import ChainState, Move, Sampler
+from hopscale.target import Target
+
+
+class RWM(Sampler):
+    r"""Flip R sites drawn uniformly without replacement.
+
+    The proposal is symmetric, so a move is accepted with probability
+    $1 \wedge \pi(y) / \pi(x)$. It is most efficient at an acceptance rate of 0.234. It needs
+    log-probabilities only, no ratios.
+    """
+
+    name: ClassVar[str] = "rwm"
+    rate: ClassVar[float] = 0.234
+    informed: ClassVar[bool] = False
+    replacement: ClassVar[bool] = False
+
+    def choose(self, key, target: Target, state: ChainState, length):
+        key_sites, key_values = jax.random.split(key)
+        choice = select.uniform(key_sites, target.num_sites, length)
+        values = None
+        if target.num_states > 2:
+            by = jax.random.randint(key_values, (target.num_sites,), 1, target.num_states)
+            values = (state.x.reshape(-1).astype(jnp.int32) + by) % target.num_states
+        move = Move(choice=choice, moved=choice.chosen, values=values)
+        return move, self.score(target, state, move, way_back=False)
+
+    def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
+        """Log of (N - R)! / N!, times a uniform choice of values."""
+        n, length = target.num_sites, move.choice.length.astype(state.log_prob.dtype)
+        orders = jax.scipy.special.gammaln(n + 1.0) - jax.scipy.special.gammaln(n - length + 1.0)
+        return -(orders + length * jnp.log(target.num_states - 1.0))

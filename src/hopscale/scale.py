@@ -1,0 +1,107 @@
+"""Tuners: how many sites a step changes.
+
+A tuner is a frozen module; its state is a tuple that holds at least `scale`, one number for all
+chains or one for each. The scale is real: a step changes floor(scale) sites or one more, such
+that the mean is the scale.
+"""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from hopscale.sampler import Sampler
+
+
+class TunerState(NamedTuple):
+    scale: Float[Array, "..."]
+
+
+class Tuner(eqx.Module):
+    """How the scale starts, and how it moves during warm-up."""
+
+    @abc.abstractmethod
+    def init(self, num_sites: int, chains: int, dtype) -> TunerState:
+        """The state before the first step."""
+
+    @abc.abstractmethod
+    def update(
+        self,
+        state: TunerState,
+        accept_prob: Float[Array, " chains"],
+        sampler: Sampler,
+        num_sites: int,
+    ) -> TunerState:
+        """The state after a warm-up step that accepted with these probabilities."""
+
+    def check(self, num_sites: int) -> None:
+        """Raise if the tuner does not fit a target of this size."""
+
+
+class Fixed(Tuner):
+    """Change R sites at every step.
+
+    Args:
+        scale: R, from 1 to the number of sites. A fraction is rounded at random at every step.
+    """
+
+    scale: float = eqx.field(converter=float)
+
+    def __check_init__(self):
+        if not self.scale >= 1:
+            raise ValueError(f"the scale R must be at least 1; got {self.scale:g}.")
+
+    def check(self, num_sites: int) -> None:
+        if self.scale > num_sites:
+            raise ValueError(
+                f"the scale R cannot exceed the number of sites: R = {self.scale:g} for "
+                f"{num_sites} sites. Use hs.Fixed(R) with 1 <= R <= {num_sites}, or hs.Adaptive()."
+            )
+
+    def init(self, num_sites: int, chains: int, dtype) -> TunerState:
+        return TunerState(scale=jnp.asarray(self.scale, dtype))
+
+    def update(self, state: TunerState, accept_prob, sampler: Sampler, num_sites: int):
+        return state
+
+
+class Adaptive(Tuner):
+    r"""The paper's rule (Section 4): move the scale by how far acceptance is from its best rate.
+
+    $$R_{t+1} = R_t + (\bar a_t - \text{rate}), \qquad R_1 = 1$$
+
+    with $\bar a_t$ the mean acceptance probability of all chains, kept within [1, N] and frozen
+    after warm-up. The scale can grow by at most 1 - rate a step, so a warm-up should be a few
+    times longer than the scale it has to reach.
+
+    Args:
+        rate: the acceptance rate to hold; None for the sampler's best, 0.574 for LBP and GWG and
+            0.234 for RWM.
+        per_chain: tune a scale for each chain by its own acceptance.
+    """
+
+    rate: float | None = None
+    per_chain: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        if self.rate is not None and not 0 < self.rate < 1:
+            raise ValueError(f"rate must lie inside (0, 1); got {self.rate!r}.")
+
+    def init(self, num_sites: int, chains: int, dtype) -> TunerState:
+        return TunerState(scale=jnp.ones((chains,) if self.per_chain else (), dtype))
+
+    def update(self, state: TunerState, accept_prob, sampler: Sampler, num_sites: int):
+        rate = sampler.rate if self.rate is None else self.rate
+        accepted = accept_prob if self.per_chain else jnp.mean(accept_prob)
+        moved = state.scale + (accepted - rate).astype(state.scale.dtype)
+        return TunerState(scale=jnp.clip(moved, 1.0, float(num_sites)))
+
+
+def round_randomly(key: Key[Array, ""], scale: Float[Array, ""]) -> Int[Array, ""]:
+    """floor(scale), or one more with probability the fraction, so that the mean is `scale`."""
+    low = jnp.floor(scale)
+    more = jax.random.uniform(key, dtype=scale.dtype) < scale - low
+    return low.astype(jnp.int32) + more.astype(jnp.int32)

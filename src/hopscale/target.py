@@ -1,0 +1,117 @@
+"""What a sampler needs to know of a distribution: log-probability and log-ratios.
+
+A target is a frozen module over states of `shape`, each site one of `num_states` values
+(0, 1 for bits). States are small integers; `as_float` is where they become numbers.
+"""
+
+import abc
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float, Int
+
+State = Int[Array, "*shape"]
+Ratios = Float[Array, "..."]
+
+RATIOS = ("exact", "gradient")
+
+
+class Target(eqx.Module):
+    r"""A distribution over discrete states, known up to a constant.
+
+    `log_ratios(x)` holds the log-ratio of every state one site away. For bits it has the shape
+    of x, with entry i
+
+    $$\log \pi(x_1, \dots, 1 - x_i, \dots, x_N) - \log \pi(x).$$
+
+    For more than two values it has one more axis: entry (i, c) is the ratio of setting site i to
+    c, and is 0 at the present value. `ratios="gradient"` replaces it by the first-order
+    approximation $(1 - 2 x_i)\, \partial_i \log \pi(x)$, at the price of one gradient.
+
+    A new target subclasses this, sets the four attributes and implements `_log_prob` and
+    `_evaluate`; or wraps a function in `LogDensity`.
+    """
+
+    shape: eqx.AbstractVar[tuple[int, ...]]
+    num_states: eqx.AbstractVar[int]
+    ratios: eqx.AbstractVar[str]
+    dtype: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def _log_prob(self, x: State) -> Float[Array, ""]: ...
+
+    @abc.abstractmethod
+    def _evaluate(self, x: State) -> tuple[Float[Array, ""], Ratios]: ...
+
+    @property
+    def num_sites(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def state_dtype(self):
+        """The smallest signed integer that holds a site: int8 up to 127 values."""
+        return np.min_scalar_type(-self.num_states)
+
+    def log_prob(self, x: State) -> Float[Array, ""]:
+        """Log-probability of one state, up to the target's constant."""
+        return self._log_prob(self._checked(x))
+
+    def log_ratios(self, x: State) -> Ratios:
+        """Log-ratios of all states one site away from x."""
+        return self.evaluate(x)[1]
+
+    def evaluate(self, x: State) -> tuple[Float[Array, ""], Ratios]:
+        """Log-probability and log-ratios together, for little more than the price of one."""
+        return self._evaluate(self._checked(x))
+
+    def _checked(self, x) -> State:
+        x = jnp.asarray(x)
+        if x.shape != self.shape:
+            raise ValueError(
+                f"a state of this {type(self).__name__} has shape {self.shape}; got {x.shape}. "
+                "For many states at once, use jax.vmap."
+            )
+        if not (jnp.issubdtype(x.dtype, jnp.integer) or x.dtype == bool):
+            raise TypeError(
+                f"a state holds integers 0 ... {self.num_states - 1}; got dtype {x.dtype}. "
+                "Convert it with .astype('int8')."
+            )
+        return x.astype(self.state_dtype)
+
+
+def as_float(x: State, dtype) -> Float[Array, "*shape"]:
+    """States as numbers: the only place where integers turn into floats."""
+    return x.astype(dtype)
+
+
+def as_spin(x: State, dtype) -> Float[Array, "*shape"]:
+    """Bits as spins, s = 2x - 1."""
+    return 2.0 * as_float(x, dtype) - 1.0
+
+
+def check_ratios(ratios: str) -> None:
+    if ratios not in RATIOS:
+        raise ValueError(f"ratios must be 'exact' or 'gradient'; got {ratios!r}.")
+
+
+def as_parameter(name: str, value, ndim: int | None = None) -> Float[Array, "..."]:
+    """A parameter as a finite floating-point array, as wide as JAX allows."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of numbers; got {value!r}.") from error
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        if array.dtype == bool or not jnp.issubdtype(array.dtype, jnp.integer):
+            raise TypeError(f"{name} must hold real numbers; got dtype {array.dtype}.")
+        array = array.astype(float)
+    if ndim is not None and array.ndim != ndim:
+        raise ValueError(
+            f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}."
+        )
+    if not isinstance(array, Tracer) and not bool(jnp.all(jnp.isfinite(array))):
+        raise ValueError(f"{name} must be finite; it holds NaN or infinity.")
+    return array

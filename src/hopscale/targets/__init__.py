@@ -1,0 +1,8 @@
+"""The distributions that come with the library, one a file."""
+
+from hopscale.targets.bernoulli import Bernoulli
+from hopscale.targets.fhmm import FHMM
+from hopscale.targets.ising import Ising
+from hopscale.targets.log_density import LogDensity
+
+__all__ = ["FHMM", "Bernoulli", "Ising", "LogDensity"]

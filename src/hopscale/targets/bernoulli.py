@@ -1,0 +1,63 @@
+"""Independent bits."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from hopscale.target import State, Target, as_float, as_parameter, check_ratios
+
+
+class Bernoulli(Target):
+    r"""A product of independent bits, the paper's Eq. (1).
+
+    $$\log \pi(x) = \sum_i x_i \log p_i + (1 - x_i) \log(1 - p_i)$$
+
+    The log-density is linear in each x_i, so the gradient form of the ratios is exact.
+
+    Args:
+        p: the probability of a 1 at each site, inside (0, 1), of any shape.
+        ratios: "exact" or "gradient"; the same here.
+    """
+
+    p: Float[Array, "*shape"]
+    ratios: str = eqx.field(static=True)
+
+    def __init__(self, p, ratios: str = "exact"):
+        self.p = as_parameter("p", p)
+        self.ratios = ratios
+
+    def __check_init__(self):
+        check_ratios(self.ratios)
+        if self.p.ndim == 0 or self.p.size == 0:
+            raise ValueError(
+                f"p must hold one probability for each site; got shape {self.p.shape}."
+            )
+        if not isinstance(self.p, Tracer) and not bool(jnp.all((self.p > 0) & (self.p < 1))):
+            raise ValueError(
+                "p must lie strictly inside (0, 1); it ranges over "
+                f"[{float(self.p.min()):g}, {float(self.p.max()):g}]. "
+                "A site that never varies should be left out of the target."
+            )
+
+    @property
+    def shape(self):
+        return self.p.shape
+
+    @property
+    def num_states(self):
+        return 2
+
+    @property
+    def dtype(self):
+        return self.p.dtype
+
+    @property
+    def logit(self) -> Float[Array, "*shape"]:
+        return jnp.log(self.p) - jnp.log1p(-self.p)
+
+    def _log_prob(self, x: State):
+        return jnp.sum(as_float(x, self.dtype) * self.logit + jnp.log1p(-self.p))
+
+    def _evaluate(self, x: State):
+        return self._log_prob(x), jnp.where(x == 1, -self.logit, self.logit)

@@ -1,0 +1,76 @@
+"""Spins on an open lattice."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from hopscale.target import State, Target, as_parameter, as_spin, check_ratios
+from hopscale.targets import lattice
+
+
+class Ising(Target):
+    r"""Spins s = 2x - 1 on an open lattice of any dimension.
+
+    $$\log \pi(x) = \sum_i h_i s_i + \sum_{(i,j)} J_{ij} s_i s_j + \text{const}$$
+
+    over pairs of neighbours. The log-density is linear in each s_i, so the gradient form of the
+    ratios, $-2 s_i (h_i + \sum_j J_{ij} s_j)$, is exact.
+
+    Args:
+        field: h, one number a site; its shape is the lattice.
+        coupling: J > 0 aligns neighbours. One number for all bonds, or one entry for each axis of
+            the lattice: a number, or an array with the lattice's shape, one shorter along that
+            axis, whose entry is the bond between a site and the next.
+        ratios: "exact" or "gradient"; the same here.
+    """
+
+    field: Float[Array, "*shape"]
+    coupling: tuple[Float[Array, "..."], ...]
+    ratios: str = eqx.field(static=True)
+
+    def __init__(self, field, coupling, ratios: str = "exact"):
+        self.field = as_parameter("field", field)
+        if isinstance(coupling, tuple | list):
+            bonds = [as_parameter("coupling", c) for c in coupling]
+        else:
+            bonds = [as_parameter("coupling", coupling)] * self.field.ndim
+        self.coupling = tuple(c.astype(self.field.dtype) for c in bonds)
+        self.ratios = ratios
+
+    def __check_init__(self):
+        check_ratios(self.ratios)
+        if self.field.ndim == 0 or self.field.size == 0:
+            raise ValueError(f"field must hold one number for each site; got shape {self.shape}.")
+        if len(self.coupling) != self.field.ndim:
+            raise ValueError(
+                f"coupling must be one number or one entry for each of the lattice's "
+                f"{self.field.ndim} axes; got {len(self.coupling)} entries."
+            )
+        for axis, bonds in enumerate(self.coupling):
+            needed = tuple(n - (a == axis) for a, n in enumerate(self.shape))
+            if bonds.ndim and bonds.shape != needed:
+                raise ValueError(
+                    f"coupling along axis {axis} must be a number or have shape {needed}, one "
+                    f"entry for each bond; got shape {bonds.shape}."
+                )
+
+    @property
+    def shape(self):
+        return self.field.shape
+
+    @property
+    def num_states(self):
+        return 2
+
+    @property
+    def dtype(self):
+        return self.field.dtype
+
+    def _log_prob(self, x: State):
+        return self._evaluate(x)[0]
+
+    def _evaluate(self, x: State):
+        s = as_spin(x, self.dtype)
+        pull = sum(lattice.pull(s, bonds, axis) for axis, bonds in enumerate(self.coupling))
+        # Each bond is seen from both of its ends.
+        return jnp.sum(s * (self.field + 0.5 * pull)), -2.0 * s * (self.field + pull)
