@@ -163,7 +163,7 @@ def simulate(
     """
     logit = np.log(p / (1 - p))
     w_0, w_1 = np.exp(log_g(logit)), np.exp(log_g(-logit))
-    total = dict.fromkeys(PATHS, 0.0)
+    total: dict[str, float] = dict.fromkeys(PATHS, 0.0)
     for _ in range(draws):
         x = rng.random(p.size) < p
         w = np.where(x, w_1, w_0)

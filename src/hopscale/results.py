@@ -118,7 +118,7 @@ class Run:
     def __str__(self) -> str:
         text = io.StringIO()
         Console(file=text, width=88).print(self.__rich__())
-        return text.getvalue().rstrip()
+        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
     __repr__ = __str__
 
@@ -162,12 +162,10 @@ class Run:
             import arviz
         except ImportError as error:
             raise ImportError("to_arviz needs ArviZ: pip install 'hopscale[arviz]'.") from error
-        posterior = {"statistic": self.trace}
-        if self.draws is not None:
-            posterior = {"x": self.draws}
-        groups = {"posterior": posterior}
-        if self.draws is not None:
-            groups["sample_stats"] = {}
+        if self.draws is None:
+            groups = {"posterior": {"statistic": self.trace}}
+        else:
+            groups = {"posterior": {"x": self.draws}}
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict(groups)  # pyright: ignore[reportArgumentType]
         return arviz.from_dict(**groups)

@@ -104,7 +104,7 @@ def _advance(fixed: tuple[Program, Span], carry: Carry, records: Records) -> tup
         carry, records = loop
         step_key = jax.random.fold_in(key, span.first + row)
         states, proposals, info = all_chains(step_key, chains, carry.chains, carry.tuner.scale)
-        tuned = tuner.update(carry.tuner, info.accept_prob, sampler, target.num_sites)
+        tuned = tuner.update(carry.tuner, info.accept_prob, target.num_sites)
         any_invalid = jnp.any(info.invalid)
         carry = Carry(
             chains=states,
@@ -201,7 +201,8 @@ class _Driver:
     def __init__(self, target, sampler, tuner, statistic, key, x, thin):
         began = time.perf_counter()
         self.chains = x.shape[0]
-        self.program = Program(key, target, sampler, jax.tree.map(jnp.asarray, tuner), statistic)
+        tuner = jax.tree.map(jnp.asarray, tuner.ready(sampler))
+        self.program = Program(key, target, sampler, tuner, statistic)
         self.thin = thin
         self.carry = Carry(
             chains=_start(target, sampler, x),
@@ -265,16 +266,17 @@ class _Driver:
         self._check_valid()
 
     def _fold(self, steps: int) -> None:
-        self.accept_prob.add(np.asarray(self.records.accept_prob[:steps]))
-        self.distance.add(np.asarray(self.records.distance[:steps]))
-        self.invalid += int(np.asarray(self.records.invalid[:steps]).sum())
+        # Sliced by NumPy: a slice by JAX would compile for each number of steps.
+        seen = jax.tree.map(lambda buffer: np.asarray(buffer)[:steps], self.records)
+        self.accept_prob.add(seen.accept_prob)
+        self.distance.add(seen.distance)
+        self.invalid += int(seen.invalid.sum())
         if not self.warm:
-            statistic = np.asarray(self.records.statistic[:steps])
-            self.statistic.add(statistic)
-            self.trace.add(statistic)
-            if self.records.states is not None:
+            self.statistic.add(seen.statistic)
+            self.trace.add(seen.statistic)
+            if seen.states is not None:
                 finished = (self.done + steps) // self.thin - self.done // self.thin
-                self.kept.append(np.asarray(self.records.states[:finished]))
+                self.kept.append(seen.states[:finished].copy())
         self.done += steps
         self.steps += steps
 

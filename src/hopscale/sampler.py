@@ -121,7 +121,7 @@ def site_weights(
     if target.num_states == 2:
         return log_g(state.log_ratios.reshape(-1)), None  # pyright: ignore[reportOptionalMemberAccess]
     ratios = state.log_ratios.reshape(-1, target.num_states)  # pyright: ignore[reportOptionalMemberAccess]
-    here = state.x.reshape(-1, 1) == jnp.arange(target.num_states)
+    here = jax.nn.one_hot(state.x.reshape(-1), target.num_states, dtype=bool)
     by_value = jnp.where(here, -jnp.inf, log_g(ratios))
     return jax.nn.logsumexp(by_value, axis=1), by_value
 

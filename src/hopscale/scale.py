@@ -29,16 +29,16 @@ class Tuner(eqx.Module):
 
     @abc.abstractmethod
     def update(
-        self,
-        state: TunerState,
-        accept_prob: Float[Array, " chains"],
-        sampler: Sampler,
-        num_sites: int,
+        self, state: TunerState, accept_prob: Float[Array, " chains"], num_sites: int
     ) -> TunerState:
         """The state after a warm-up step that accepted with these probabilities."""
 
     def check(self, num_sites: int) -> None:
         """Raise if the tuner does not fit a target of this size."""
+
+    def ready(self, sampler: Sampler) -> "Tuner":
+        """The tuner with what it takes from the sampler filled in."""
+        return self
 
 
 class Fixed(Tuner):
@@ -64,7 +64,7 @@ class Fixed(Tuner):
     def init(self, num_sites: int, chains: int, dtype) -> TunerState:
         return TunerState(scale=jnp.asarray(self.scale, dtype))
 
-    def update(self, state: TunerState, accept_prob, sampler: Sampler, num_sites: int):
+    def update(self, state: TunerState, accept_prob, num_sites: int) -> TunerState:
         return state
 
 
@@ -93,10 +93,12 @@ class Adaptive(Tuner):
     def init(self, num_sites: int, chains: int, dtype) -> TunerState:
         return TunerState(scale=jnp.ones((chains,) if self.per_chain else (), dtype))
 
-    def update(self, state: TunerState, accept_prob, sampler: Sampler, num_sites: int):
-        rate = sampler.rate if self.rate is None else self.rate
+    def ready(self, sampler: Sampler) -> "Adaptive":
+        return self if self.rate is not None else Adaptive(sampler.rate, self.per_chain)
+
+    def update(self, state: TunerState, accept_prob, num_sites: int) -> TunerState:
         accepted = accept_prob if self.per_chain else jnp.mean(accept_prob)
-        moved = state.scale + (accepted - rate).astype(state.scale.dtype)
+        moved = state.scale + (accepted - jnp.asarray(self.rate)).astype(state.scale.dtype)
         return TunerState(scale=jnp.clip(moved, 1.0, float(num_sites)))
 
 

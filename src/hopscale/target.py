@@ -101,7 +101,7 @@ def check_ratios(ratios: str) -> None:
 def as_parameter(name: str, value, ndim: int | None = None) -> Float[Array, "..."]:
     """A parameter as a finite floating-point array, as wide as JAX allows."""
     try:
-        array = jnp.asarray(value)
+        array = jnp.asarray(np.asarray(value) if isinstance(value, list | tuple) else value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of numbers; got {value!r}.") from error
     if not jnp.issubdtype(array.dtype, jnp.floating):

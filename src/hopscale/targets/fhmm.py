@@ -107,7 +107,7 @@ class FHMM(Target):
 
         residual = self.observations - as_float(x, self.dtype) @ self.weights - self.bias
         fit = -0.5 * jnp.sum((residual / self.sigma) ** 2)
-        shift = -s * self.weights  # what flipping a bit adds to the mean reading
+        shift = -s * self.weights[None, :]  # what flipping a bit adds to the mean reading
         gain = residual[:, None] * shift
         if self.ratios == "exact":
             gain = gain - 0.5 * shift**2

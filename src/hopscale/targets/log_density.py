@@ -74,7 +74,7 @@ class LogDensity(Target):
     def _code(self, x: State):
         if self.num_states == 2:
             return as_float(x, self.dtype)
-        return as_float(x[..., None] == jnp.arange(self.num_states), self.dtype)
+        return jax.nn.one_hot(x, self.num_states, dtype=self.dtype)
 
     def _log_prob(self, x: State):
         return self.fn(self._code(x)).astype(self.dtype)
@@ -96,15 +96,16 @@ class LogDensity(Target):
 
         def change(site, by):
             flat = x.reshape(-1)
-            moved = flat.at[site].set((flat[site] + by) % self.num_states)
+            value = (flat[site].astype(jnp.int32) + by) % self.num_states
+            moved = flat.at[site].set(value.astype(flat.dtype))
             return self._log_prob(moved.reshape(x.shape)) - here
 
         sites = jnp.arange(math.prod(self.shape))
         if self.num_states == 2:
-            return here, jax.vmap(lambda i: change(i, 1))(sites).reshape(x.shape)
+            return here, jax.vmap(lambda i: change(i, jnp.int32(1)))(sites).reshape(x.shape)
         by = jnp.arange(self.num_states)
         steps = jax.vmap(lambda i: jax.vmap(lambda b: change(i, b))(by))(sites)
         # steps[i, b] moves site i from x_i to x_i + b; turn offsets into values.
-        offsets = (by - x.reshape(-1, 1)) % self.num_states
+        offsets = (by[None, :] - x.reshape(-1, 1)) % self.num_states
         ratios = jnp.take_along_axis(steps, offsets, axis=1)
         return here, ratios.reshape(*self.shape, self.num_states)

@@ -1,0 +1,225 @@
+"""The command line: the only place that parses arguments and prints."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    name="hopscale",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def about() -> None:
+    """Sample from discrete distributions; the number of sites changed at a step tunes itself.
+
+    **hopscale sample ising --size 50** draws from one of the paper's targets and prints how well
+    it went. **hopscale reproduce** compares samplers and puts the paper's numbers beside ours.
+    **hopscale info** says what it runs on.
+
+    In Python: `import hopscale as hs; run = hs.sample(hs.Bernoulli(p)); print(run)`.
+    """
+
+
+TARGETS = ("bernoulli", "ising", "fhmm")
+SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000}
+READINGS = {
+    "bernoulli": ("spacing",),
+    "ising": ("sign", "disc"),
+    "fhmm": ("variant", "axis", "factors"),
+}
+
+
+@app.command()
+def sample(
+    target: Annotated[str, typer.Argument(help="bernoulli, ising or fhmm")],
+    size: Annotated[
+        int | None, typer.Option(help="N, lattice side or length. [800 / 50 / 1000]")
+    ] = None,
+    config: Annotated[str, typer.Option(help="C1 (smooth), C2 or C3 (sharp)")] = "C2",
+    sampler: Annotated[str, typer.Option(help="lbp, gwg or rwm")] = "lbp",
+    balance: Annotated[str, typer.Option(help="barker, sqrt, min or max")] = "barker",
+    path: Annotated[
+        str, typer.Option(help="lbp: reversed, or same as in the paper's tables")
+    ] = "reversed",
+    repeats: Annotated[str, typer.Option(help="gwg: once or parity")] = "once",
+    chains: Annotated[int, typer.Option(help="chains side by side")] = 100,
+    warmup: Annotated[int, typer.Option(help="steps that tune the scale")] = 2000,
+    draws: Annotated[int, typer.Option(help="steps that count")] = 2000,
+    scale: Annotated[float | None, typer.Option(help="a fixed R instead of tuning")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="acceptance rate to tune for [0.574; rwm 0.234]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of the target and the run")] = 0,
+    keep: Annotated[
+        str | None, typer.Option(help="states for --save: all, last or every n-th")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="write the kept states to this .npz file")
+    ] = None,
+    spacing: Annotated[str | None, typer.Option(help="bernoulli: random or even p")] = None,
+    sign: Annotated[str | None, typer.Option(help="ising: + (tables) or - (text)")] = None,
+    disc: Annotated[str | None, typer.Option(help="ising: half or text")] = None,
+    variant: Annotated[str | None, typer.Option(help="fhmm: written or table")] = None,
+    axis: Annotated[str | None, typer.Option(help="fhmm: time or factor")] = None,
+    factors: Annotated[int | None, typer.Option(help="fhmm: number of chains K")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
+) -> None:
+    """Draw from one of the paper's targets.
+
+    Example: `hopscale sample ising --size 50 --config C2 --sampler lbp --chains 100`
+    """
+    import hopscale as hs
+
+    settings = {
+        name: value
+        for name, value in {
+            "spacing": spacing,
+            "sign": sign,
+            "disc": disc,
+            "variant": variant,
+            "axis": axis,
+            "factors": factors,
+        }.items()
+        if value is not None
+    }
+    made = _target(hs, target, size, config, seed, settings)
+    proposal = _sampler(hs, sampler, balance, path, repeats)
+    if scale is not None and rate is not None:
+        raise ValueError("--scale fixes R and --rate tunes it; give one of them.")
+    tuner = hs.Adaptive(rate) if scale is None else hs.Fixed(scale)
+    if save is not None and not save.parent.is_dir():
+        raise ValueError(f"cannot write {save}: there is no folder {save.parent}.")
+    kept = keep or ("last" if save else None)
+    run = hs.sample(
+        made,
+        proposal,
+        chains=chains,
+        warmup=warmup,
+        draws=draws,
+        key=seed,
+        scale=tuner,
+        keep=int(kept) if kept and kept.lstrip("-").isdigit() else kept,
+        progress=progress and not as_json,
+    )
+    if save is not None:
+        _save(save, run)
+    if as_json:
+        name = {
+            "target": target,
+            "size": size or SIZES[target],
+            "config": config,
+            "sampler": sampler,
+            "settings": hs.results.describe(proposal),
+            "seed": seed,
+        }
+        print(json.dumps(_plain({**run.summary(), **name})))
+    else:
+        Console().print(run)
+    if run.interrupted:
+        raise typer.Exit(130)
+
+
+def _target(hs: Any, name: str, size: int | None, config: str, seed: int, settings: dict):
+    if name not in TARGETS:
+        raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {name!r}.")
+    for setting in settings:
+        if setting not in READINGS[name]:
+            owner = next(t for t in TARGETS if setting in READINGS[t])
+            raise ValueError(f"--{setting} is a setting of {owner}, not of {name}.")
+    return getattr(hs.paper, name)(SIZES[name] if size is None else size, config, seed, **settings)
+
+
+def _sampler(hs: Any, name: str, balance: str, path: str, repeats: str):
+    if name == "lbp":
+        return hs.LBP(balance, path)
+    if name == "gwg":
+        return hs.GWG(balance, repeats)
+    if name == "rwm":
+        return hs.RWM()
+    raise ValueError(f"--sampler must be lbp, gwg or rwm; got {name!r}.")
+
+
+def _plain(values: dict) -> dict:
+    """NaN is not JSON: a number that does not exist is null."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+    }
+
+
+def _save(path: Path, run: Any) -> None:
+    """Write beside the file first: a full disk must not leave half a file in its place."""
+    import numpy as np
+
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            np.savez_compressed(file, draws=run.draws)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+@app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(help="folder for the table and the figure")] = Path(
+        "results"
+    ),
+    chains: Annotated[int, typer.Option(help="chains of each run")] = 100,
+    draws: Annotated[
+        int, typer.Option(help="draws of each run, after as many steps of warm-up")
+    ] = 3000,
+    seed: Annotated[int, typer.Option(help="of targets and runs")] = 0,
+) -> None:
+    """Compare adaptive LBP with the random walk on the targets of the paper's Table 1.
+
+    Prints a table with the paper's numbers beside ours and saves it with a figure. A run takes
+    about a minute.
+    """
+    from hopscale.paper import compare
+
+    compare.main(out, chains=chains, draws=draws, seed=seed, console=Console())
+
+
+@app.command()
+def info() -> None:
+    """Say which versions and devices are in use, and which kernels."""
+    import platform
+
+    import jax
+
+    import hopscale as hs
+
+    rows = {
+        "hopscale": hs.__version__,
+        "Python": platform.python_version(),
+        "JAX": jax.__version__,
+        "device": ", ".join(str(d.device_kind) for d in jax.devices()),
+    }
+    for name, value in rows.items():
+        print(f"{name:10} {value}")
+
+
+def main() -> None:
+    """Run a command; errors of the user's making are one line, not a traceback."""
+    try:
+        app()
+    except (ValueError, TypeError, ArithmeticError, OSError) as error:
+        print(f"hopscale: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("hopscale: stopped", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,159 @@
+"""Every sampler leaves every small target invariant, to rounding error; broken ones do not."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hopscale as hs
+from conftest import FALSE_ALARM, small_targets
+from hopscale.sampler import Sampler
+
+BALANCES = ("barker", "sqrt", "min", "max")
+SAMPLERS = [
+    *(hs.LBP(balance, path) for balance in BALANCES for path in ("reversed", "same")),
+    *(hs.GWG(balance, repeats) for balance in BALANCES for repeats in ("once", "parity")),
+    hs.RWM(),
+]
+TARGETS = ("one site", "ising", "symmetric ising", "quadratic")
+
+
+def gap(target, sampler, scale):
+    """How far one step moves the target distribution."""
+    pi = hs.check.probabilities(target)
+    matrix = hs.check.transition_matrix(target, sampler, scale)
+    assert matrix.min() > -1e-12
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+    return np.abs(pi @ matrix - pi).max()
+
+
+def scales(target):
+    return sorted({1, min(2, target.num_sites), target.num_sites})
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=hs.results.describe)
+def test_target_is_invariant(x64, sampler, name):
+    target = small_targets()[name]
+    for scale in scales(target):
+        assert gap(target, sampler, scale) < 1e-10
+
+
+@pytest.mark.parametrize("sampler", [hs.LBP(), hs.LBP("sqrt", "same"), hs.RWM()], ids=str)
+def test_target_of_six_sites_is_invariant(x64, sampler):
+    rng = np.random.default_rng(3)
+    target = hs.FHMM(rng.normal(size=3), rng.normal(size=2), -0.2, 0.7)
+    for scale in scales(target):
+        assert gap(target, sampler, scale) < 1e-10
+
+
+@pytest.mark.parametrize(
+    "sampler", [hs.LBP(), hs.LBP("sqrt", "same"), hs.GWG(), hs.GWG(repeats="parity"), hs.RWM()]
+)
+@pytest.mark.parametrize("ratios", ["gradient", "exact"])
+def test_categories_are_invariant(x64, sampler, ratios):
+    target = categories(ratios)
+    for scale in scales(target):
+        assert gap(target, sampler, scale) < 1e-10
+
+
+def categories(ratios="gradient"):
+    """Three sites of three values, with a pair interaction."""
+    rng = np.random.default_rng(5)
+    field, bond = rng.normal(size=(3, 3)), 0.5 * rng.normal(size=(3, 3))
+
+    def log_density(code):
+        return jnp.sum(field * code) + code[0] @ bond @ code[1] + code[1] @ bond @ code[2]
+
+    return hs.LogDensity(log_density, (3,), num_states=3, ratios=ratios)
+
+
+# -- Samplers that look right and are not. -------------------------------------------------------
+
+
+class WrongWayBack(hs.LBP):
+    """Draws the way back in an order that, drawn again, does not return: 2, 3, 1 for 1, 2, 3."""
+
+    def score(self, target, state, move, way_back):
+        if way_back:
+            r, length = jnp.arange(move.choice.sites.size), move.choice.length
+            turned = jnp.where(r < length, (r + 1) % length, r)
+            move = move._replace(choice=move.choice._replace(sites=move.choice.sites[turned]))
+        return super().score(target, state, move, way_back)
+
+
+class WrongEnd(hs.LBP):
+    """Weighs the way back where the step starts, not where it ends."""
+
+    def follow(self, target, state, move, log_forward):
+        proposal = super().follow(target, state, move, log_forward)
+        return proposal._replace(log_backward=self.score(target, state, move, way_back=True))
+
+
+class NoProposalRatio(hs.LBP):
+    """Forgets the proposal: accepts by pi(y) / pi(x) alone."""
+
+    def follow(self, target, state, move, log_forward):
+        proposal = super().follow(target, state, move, log_forward)
+        return proposal._replace(log_backward=log_forward)
+
+
+class OffByAFactor(hs.LBP):
+    """Accepts twice as readily when it moves to more ones."""
+
+    def follow(self, target, state, move, log_forward):
+        proposal = super().follow(target, state, move, log_forward)
+        up = jnp.sum(proposal.state.x) > jnp.sum(state.x)
+        return proposal._replace(log_backward=proposal.log_backward + jnp.where(up, 0.7, 0.0))
+
+
+BROKEN = [
+    (WrongWayBack(path="same"), 3),
+    (WrongEnd(), 2),
+    (NoProposalRatio(), 2),
+    (OffByAFactor(), 2),
+]
+
+
+@pytest.mark.parametrize(("twin", "scale"), BROKEN, ids=lambda b: type(b).__name__)
+def test_broken_twin_fails_enumeration(x64, twin: Sampler, scale: int):
+    assert gap(small_targets()["ising"], twin, scale) > 1e-4
+
+
+@pytest.mark.parametrize(("twin", "scale"), BROKEN, ids=lambda b: type(b).__name__)
+def test_broken_twin_fails_invariance(twin: Sampler, scale: int):
+    target = hs.Ising(np.array([[1.2, -0.8], [0.3, 0.9]]), 0.4)
+    assert hs.check.invariance(target, hs.LBP(), scale, false_alarm=FALSE_ALARM)
+    assert not hs.check.invariance(target, twin, scale, draws=400_000, false_alarm=FALSE_ALARM)
+
+
+@pytest.mark.parametrize(
+    "sampler", [hs.LBP(), hs.LBP("sqrt", "same"), hs.GWG(), hs.GWG("min", "parity"), hs.RWM()]
+)
+def test_one_step_keeps_exact_draws_exact(sampler):
+    """The samplers as they run, random choices included."""
+    target = small_targets()["quadratic"]
+    for scale in scales(target):
+        verdict = hs.check.invariance(target, sampler, scale, false_alarm=FALSE_ALARM)
+        assert verdict, f"R={scale}: {verdict}"
+
+
+def test_fractional_scale_keeps_exact_draws_exact():
+    assert hs.check.invariance(small_targets()["ising"], hs.LBP(), 2.4, false_alarm=FALSE_ALARM)
+
+
+def test_categories_keep_exact_draws_exact():
+    for sampler in (hs.LBP(), hs.GWG(), hs.RWM()):
+        assert hs.check.invariance(categories(), sampler, 2, false_alarm=FALSE_ALARM)
+
+
+def test_checks_refuse_large_targets():
+    target = hs.Bernoulli(np.full(40, 0.5))
+    with pytest.raises(ValueError, match="can be enumerated"):
+        hs.check.invariance(target, hs.LBP())
+
+
+def test_verdict_reads_well():
+    verdict = hs.check.invariance(small_targets()["bernoulli"], hs.RWM())
+    assert "the target is invariant" in str(verdict)
+    assert verdict.passed
+    assert verdict.p_value <= 1
