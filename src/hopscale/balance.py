@@ -68,7 +68,8 @@ def _check(log_g: LogBalance) -> None:
             f"balance must map log-ratios of shape (49,) to log-weights of that shape; "
             f"got shape {forth.shape}."
         )
-    gap = np.abs(forth - s - back)
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(forth - s - back)
     if not np.all(gap <= 1e-4 * (1.0 + np.abs(s))):  # also catches NaN
         worst = int(np.nanargmax(np.where(np.isnan(gap), np.inf, gap)))
         t = np.exp(s[worst])

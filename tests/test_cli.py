@@ -1,0 +1,109 @@
+"""The command line as a person would use it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hopscale import cli
+
+RUN = CliRunner()
+QUICK = ["--chains", "4", "--warmup", "10", "--draws", "20"]
+
+
+def fails(*arguments):
+    done = RUN.invoke(cli.app, ["sample", *arguments])
+    assert done.exit_code != 0
+    return str(done.exception) + done.output
+
+
+def test_help_names_the_commands():
+    done = RUN.invoke(cli.app, ["--help"])
+    assert done.exit_code == 0
+    for command in ("sample", "reproduce", "info"):
+        assert command in done.output
+
+
+@pytest.mark.parametrize("target", ["bernoulli", "ising", "fhmm"])
+@pytest.mark.parametrize("sampler", ["lbp", "rwm"])
+def test_json_is_one_object(target, sampler):
+    done = RUN.invoke(
+        cli.app,
+        ["sample", target, "--size", "10", "--sampler", sampler, *QUICK, "--json"],
+    )
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.output)
+    needed = "target sampler scale acceptance ejd ess ess_per_draw steps_per_second seconds"
+    assert set(needed.split()) <= set(result)
+    assert (result["target"], result["sampler"], result["draws"]) == (target, sampler, 20)
+
+
+def test_table_is_printed():
+    done = RUN.invoke(cli.app, ["sample", "ising", "--size", "5", "--sampler", "gwg", *QUICK])
+    assert "Ising (5 x 5) by GWG" in done.output
+
+
+def test_states_are_saved(tmp_path):
+    file = tmp_path / "draws.npz"
+    save = ["--save", str(file), "--keep", "5"]
+    done = RUN.invoke(cli.app, ["sample", "bernoulli", "--size", "9", *QUICK, *save])
+    assert done.exit_code == 0, done.output
+    assert np.load(file)["draws"].shape == (4, 4, 9)
+    assert [f.name for f in tmp_path.iterdir()] == ["draws.npz"]
+
+
+def test_wrong_arguments_say_what_is_right(tmp_path):
+    assert "one of bernoulli, ising, fhmm" in fails("isng")
+    assert "lbp, gwg or rwm" in fails("ising", "--sampler", "mala")
+    assert "C1, C2, C3" in fails("ising", "--config", "C4")
+    assert "setting of bernoulli" in fails("ising", "--spacing", "even")
+    assert "R = 99 for 25 sites" in fails("ising", "--size", "5", "--scale", "99")
+    assert "give one of them" in fails("ising", "--scale", "2", "--rate", "0.5")
+    assert "at least 1" in fails("ising", "--draws", "0")
+    assert "no folder" in fails("ising", "--save", str(tmp_path / "none" / "x.npz"))
+
+
+def test_a_wrong_argument_is_one_line_and_exit_code_2():
+    done = subprocess.run(
+        [sys.executable, "-c", "from hopscale.cli import main; main()", "sample", "isng"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines() == [
+        "hopscale: target must be one of bernoulli, ising, fhmm; got 'isng'."
+    ]
+
+
+def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
+    def full(file, **arrays):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    file = tmp_path / "draws.npz"
+    file.write_bytes(b"before")
+    assert "No space left" in fails("bernoulli", "--size", "9", *QUICK, "--save", str(file))
+    assert file.read_bytes() == b"before"
+    assert [f.name for f in tmp_path.iterdir()] == ["draws.npz"]
+
+
+def test_reproduce_leaves_a_table_and_a_figure(tmp_path, monkeypatch):
+    from hopscale.paper import compare
+
+    small = {"bernoulli": 20, "ising": 4, "fhmm": 4}
+    monkeypatch.setattr(compare, "MODELS", small)
+    out = tmp_path / "new" / "results"
+    done = RUN.invoke(cli.app, ["reproduce", "--out", str(out), "--chains", "3", "--draws", "20"])
+    assert done.exit_code == 0, done.output
+    assert "ALBP" in done.output
+    assert len((out / "comparison.csv").read_text().splitlines()) == 13
+    assert (out / "comparison.png").stat().st_size > 10_000
+
+
+def test_info_names_versions():
+    done = RUN.invoke(cli.app, ["info"])
+    assert "JAX" in done.output

@@ -1,0 +1,123 @@
+"""Choices and their probabilities against enumeration."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from conftest import FALSE_ALARM
+from hopscale import select
+
+WEIGHTS = np.array([0.1, 1.0, 2.5, 0.7, 0.01])
+
+
+def order_probability(weights, order):
+    """The product of w / (what is left), step by step."""
+    left, probability = weights.sum(), 1.0
+    for site in order:
+        probability *= weights[site] / left
+        left -= weights[site]
+    return probability
+
+
+def drawn(choose, draws, *arguments):
+    keys = jax.random.split(jax.random.key(1), draws)
+    return jax.jit(jax.vmap(lambda key: choose(key, *arguments)))(keys)
+
+
+def p_value(observed, probabilities):
+    expected = observed.sum() * probabilities / probabilities.sum()
+    return scipy.stats.chisquare(observed, expected).pvalue
+
+
+def test_race_orders_have_their_probabilities():
+    length = 2
+    choice, log_prob = drawn(select.race, 200_000, jnp.log(WEIGHTS), jnp.asarray(length))
+    pairs = list(itertools.permutations(range(5), length))
+    code = np.asarray(choice.sites[:, 0] * 5 + choice.sites[:, 1])
+    observed = np.bincount(code, minlength=25)[[a * 5 + b for a, b in pairs]]
+    probabilities = np.array([order_probability(WEIGHTS, pair) for pair in pairs])
+    assert probabilities.sum() == pytest.approx(1.0)
+    assert p_value(observed, probabilities) > FALSE_ALARM
+    # A race by the wrong weights is told apart.
+    wrong = np.array([order_probability(WEIGHTS**0.97, pair) for pair in pairs])
+    assert p_value(observed, wrong) < FALSE_ALARM
+    by_pair = dict(zip(pairs, np.log(probabilities), strict=True))
+    expected = [by_pair[tuple(pair)] for pair in np.asarray(choice.sites[:1000, :2])]
+    np.testing.assert_allclose(log_prob[:1000], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_order_log_prob_is_the_product_of_choices(x64, length):
+    for order in itertools.permutations(range(5)):
+        choice = select.in_order(jnp.asarray(order), jnp.asarray(length))
+        forth = select.order_log_prob(jnp.log(WEIGHTS), choice)
+        back = select.order_log_prob(jnp.log(WEIGHTS), choice, backwards=True)
+        assert np.exp(forth) == pytest.approx(order_probability(WEIGHTS, order[:length]), 1e-12)
+        turned = order[:length][::-1]
+        assert np.exp(back) == pytest.approx(order_probability(WEIGHTS, turned), 1e-12)
+
+
+def test_extreme_weights_do_not_cancel(x64):
+    weights = np.array([1.0, 1e-30, 2e-30])
+    choice = select.in_order(jnp.array([0, 1, 2]), jnp.asarray(2))
+    log_prob = select.order_log_prob(jnp.log(weights), choice)
+    assert np.exp(log_prob) == pytest.approx(1 / 3, 1e-12)
+    single = select.order_log_prob(jnp.log(weights).astype(jnp.float32), choice)
+    assert np.exp(single) == pytest.approx(1 / 3, 1e-5)
+
+
+def test_log_weights_far_apart_stay_finite():
+    log_weights = jnp.array([0.0, -500.0, -900.0, 300.0])
+    for length in range(1, 5):
+        choice, log_prob = select.race(jax.random.key(0), log_weights, jnp.asarray(length))
+        assert choice.sites[:length].tolist() == [3, 0, 1, 2][:length]
+        assert log_prob == pytest.approx(0.0, abs=1e-5)
+
+
+def test_sites_without_weight_come_last():
+    log_weights = jnp.array([-jnp.inf, 0.0, -jnp.inf, 0.0])
+    choice, log_prob = select.race(jax.random.key(0), log_weights, jnp.asarray(2))
+    assert set(choice.sites[:2].tolist()) == {1, 3}
+    assert log_prob == pytest.approx(np.log(0.5))
+    _, impossible = select.race(jax.random.key(0), log_weights, jnp.asarray(3))
+    assert not np.isfinite(impossible)
+
+
+def test_repeated_draws_have_their_probabilities():
+    choice, log_prob = drawn(select.repeated, 100_000, jnp.log(WEIGHTS), jnp.asarray(2))
+    p = WEIGHTS / WEIGHTS.sum()
+    code = np.asarray(choice.sites[:, 0] * 5 + choice.sites[:, 1])
+    assert p_value(np.bincount(code, minlength=25), np.outer(p, p).ravel()) > FALSE_ALARM
+    sites = np.asarray(choice.sites[:100, :2])
+    np.testing.assert_allclose(log_prob[:100], np.log(p[sites]).sum(axis=1), rtol=1e-4)
+
+
+def test_repeated_never_draws_a_site_without_weight():
+    log_weights = jnp.array([-jnp.inf, 0.0, 0.0, -jnp.inf])
+    choice, _ = drawn(select.repeated, 10_000, log_weights, jnp.asarray(4))
+    assert set(np.unique(choice.sites)) == {1, 2}
+
+
+def test_chosen_and_odd_count_draws():
+    choice = select.with_repeats(jnp.array([2, 0, 2, 1, 3]), jnp.asarray(4))
+    assert choice.chosen.tolist() == [True, True, True, False, False]
+    assert select.odd(choice).tolist() == [True, True, False, False, False]
+
+
+def test_uniform_pairs_are_uniform():
+    choice = drawn(select.uniform, 50_000, 4, jnp.asarray(2))
+    code = np.asarray(choice.sites[:, 0] * 4 + choice.sites[:, 1])
+    pairs = [a * 4 + b for a, b in itertools.permutations(range(4), 2)]
+    assert p_value(np.bincount(code, minlength=16)[pairs], np.ones(12)) > FALSE_ALARM
+    assert np.all(choice.chosen.sum(axis=1) == 2)
+
+
+def test_choices_depend_on_key_and_site_alone():
+    """More sites leave the clocks of the others as they were, as do more chains."""
+    few = select.clocks(jax.random.key(3), 10, jnp.float32)
+    many = select.clocks(jax.random.key(3), 1000, jnp.float32)
+    np.testing.assert_array_equal(few, many[:10])
