@@ -12,6 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 State = Int[Array, "*shape"]
@@ -56,19 +57,19 @@ class Target(eqx.Module):
         """The smallest signed integer that holds a site: int8 up to 127 values."""
         return np.min_scalar_type(-self.num_states)
 
-    def log_prob(self, x: State) -> Float[Array, ""]:
+    def log_prob(self, x: ArrayLike) -> Float[Array, ""]:
         """Log-probability of one state, up to the target's constant."""
         return self._log_prob(self._checked(x))
 
-    def log_ratios(self, x: State) -> Ratios:
+    def log_ratios(self, x: ArrayLike) -> Ratios:
         """Log-ratios of all states one site away from x."""
         return self.evaluate(x)[1]
 
-    def evaluate(self, x: State) -> tuple[Float[Array, ""], Ratios]:
+    def evaluate(self, x: ArrayLike) -> tuple[Float[Array, ""], Ratios]:
         """Log-probability and log-ratios together, for little more than the price of one."""
         return self._evaluate(self._checked(x))
 
-    def _checked(self, x) -> State:
+    def _checked(self, x: ArrayLike) -> State:
         x = jnp.asarray(x)
         if x.shape != self.shape:
             raise ValueError(
