@@ -6,6 +6,7 @@ import pytest
 
 import hopscale as hs
 from conftest import FALSE_ALARM, small_targets
+from hopscale.results import describe
 from hopscale.sampler import Sampler
 
 BALANCES = ("barker", "sqrt", "min", "max")
@@ -31,7 +32,7 @@ def scales(target):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=hs.results.describe)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=describe)
 def test_target_is_invariant(x64, sampler, name):
     target = small_targets()[name]
     for scale in scales(target):

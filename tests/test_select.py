@@ -10,8 +10,13 @@ import scipy.stats
 
 from conftest import FALSE_ALARM
 from hopscale import select
+from hopscale.native import reference
 
 WEIGHTS = np.array([0.1, 1.0, 2.5, 0.7, 0.01])
+
+
+def log(weights, dtype=None):
+    return select.Weights(jnp.log(jnp.asarray(weights, dtype)), None)
 
 
 def order_probability(weights, order):
@@ -35,7 +40,7 @@ def p_value(observed, probabilities):
 
 def test_race_orders_have_their_probabilities():
     length = 2
-    choice, log_prob = drawn(select.race, 200_000, jnp.log(WEIGHTS), jnp.asarray(length))
+    choice, log_prob = drawn(select.race, 200_000, log(WEIGHTS), jnp.asarray(length))
     pairs = list(itertools.permutations(range(5), length))
     code = np.asarray(choice.sites[:, 0] * 5 + choice.sites[:, 1])
     observed = np.bincount(code, minlength=25)[[a * 5 + b for a, b in pairs]]
@@ -53,9 +58,9 @@ def test_race_orders_have_their_probabilities():
 @pytest.mark.parametrize("length", [1, 3, 5])
 def test_order_log_prob_is_the_product_of_choices(x64, length):
     for order in itertools.permutations(range(5)):
-        choice = select.in_order(jnp.asarray(order), jnp.asarray(length))
-        forth = select.order_log_prob(jnp.log(WEIGHTS), choice)
-        back = select.order_log_prob(jnp.log(WEIGHTS), choice, backwards=True)
+        choice = select.listed(jnp.asarray(order), jnp.asarray(length))
+        forth = select.order_log_prob(log(WEIGHTS), choice)
+        back = select.order_log_prob(log(WEIGHTS), choice, backwards=True)
         assert np.exp(forth) == pytest.approx(order_probability(WEIGHTS, order[:length]), 1e-12)
         turned = order[:length][::-1]
         assert np.exp(back) == pytest.approx(order_probability(WEIGHTS, turned), 1e-12)
@@ -63,32 +68,38 @@ def test_order_log_prob_is_the_product_of_choices(x64, length):
 
 def test_extreme_weights_do_not_cancel(x64):
     weights = np.array([1.0, 1e-30, 2e-30])
-    choice = select.in_order(jnp.array([0, 1, 2]), jnp.asarray(2))
-    log_prob = select.order_log_prob(jnp.log(weights), choice)
+    choice = select.listed(jnp.array([0, 1, 2]), jnp.asarray(2))
+    log_prob = select.order_log_prob(log(weights), choice)
     assert np.exp(log_prob) == pytest.approx(1 / 3, 1e-12)
-    single = select.order_log_prob(jnp.log(weights).astype(jnp.float32), choice)
+    single = select.order_log_prob(log(weights, jnp.float32), choice)
     assert np.exp(single) == pytest.approx(1 / 3, 1e-5)
 
 
 def test_log_weights_far_apart_stay_finite():
-    log_weights = jnp.array([0.0, -500.0, -900.0, 300.0])
+    weights = select.Weights(jnp.array([0.0, -500.0, -900.0, 300.0]), None)
     for length in range(1, 5):
-        choice, log_prob = select.race(jax.random.key(0), log_weights, jnp.asarray(length))
+        choice, log_prob = select.race(
+            jax.random.key(0), select.Weights(log_weights, None), jnp.asarray(length)
+        )
         assert choice.sites[:length].tolist() == [3, 0, 1, 2][:length]
         assert log_prob == pytest.approx(0.0, abs=1e-5)
 
 
 def test_sites_without_weight_come_last():
-    log_weights = jnp.array([-jnp.inf, 0.0, -jnp.inf, 0.0])
-    choice, log_prob = select.race(jax.random.key(0), log_weights, jnp.asarray(2))
+    weights = select.Weights(jnp.array([-jnp.inf, 0.0, -jnp.inf, 0.0]), None)
+    choice, log_prob = select.race(
+        jax.random.key(0), select.Weights(log_weights, None), jnp.asarray(2)
+    )
     assert set(choice.sites[:2].tolist()) == {1, 3}
     assert log_prob == pytest.approx(np.log(0.5))
-    _, impossible = select.race(jax.random.key(0), log_weights, jnp.asarray(3))
+    _, impossible = select.race(
+        jax.random.key(0), select.Weights(log_weights, None), jnp.asarray(3)
+    )
     assert not np.isfinite(impossible)
 
 
 def test_repeated_draws_have_their_probabilities():
-    choice, log_prob = drawn(select.repeated, 100_000, jnp.log(WEIGHTS), jnp.asarray(2))
+    choice, log_prob = drawn(select.repeated, 100_000, log(WEIGHTS), jnp.asarray(2))
     p = WEIGHTS / WEIGHTS.sum()
     code = np.asarray(choice.sites[:, 0] * 5 + choice.sites[:, 1])
     assert p_value(np.bincount(code, minlength=25), np.outer(p, p).ravel()) > FALSE_ALARM
@@ -97,13 +108,13 @@ def test_repeated_draws_have_their_probabilities():
 
 
 def test_repeated_never_draws_a_site_without_weight():
-    log_weights = jnp.array([-jnp.inf, 0.0, 0.0, -jnp.inf])
-    choice, _ = drawn(select.repeated, 10_000, log_weights, jnp.asarray(4))
+    weights = select.Weights(jnp.array([-jnp.inf, 0.0, 0.0, -jnp.inf]), None)
+    choice, _ = drawn(select.repeated, 10_000, weights, jnp.asarray(4))
     assert set(np.unique(choice.sites)) == {1, 2}
 
 
 def test_chosen_and_odd_count_draws():
-    choice = select.with_repeats(jnp.array([2, 0, 2, 1, 3]), jnp.asarray(4))
+    choice = select.listed(jnp.array([2, 0, 2, 1, 3]), jnp.asarray(4))
     assert choice.chosen.tolist() == [True, True, True, False, False]
     assert select.odd(choice).tolist() == [True, True, False, False, False]
 
@@ -118,6 +129,6 @@ def test_uniform_pairs_are_uniform():
 
 def test_choices_depend_on_key_and_site_alone():
     """More sites leave the clocks of the others as they were, as do more chains."""
-    few = select.clocks(jax.random.key(3), 10, jnp.float32)
-    many = select.clocks(jax.random.key(3), 1000, jnp.float32)
+    few = reference.clocks(jax.random.key(3), 10, jnp.float32)
+    many = reference.clocks(jax.random.key(3), 1000, jnp.float32)
     np.testing.assert_array_equal(few, many[:10])

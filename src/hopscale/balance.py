@@ -15,6 +15,9 @@ from jaxtyping import Array, Float
 
 LogBalance = Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]]
 
+# How a function takes it: a name, a function log t -> log g(t), or None for log-weights as given.
+Balance = str | LogBalance | None
+
 
 def sqrt(log_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """g(t) = sqrt(t)."""
@@ -55,6 +58,11 @@ def resolve(balance: str | LogBalance) -> LogBalance:
     if balance not in NAMED.values():
         _check(balance)
     return balance
+
+
+def apply(balance: Balance, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Log-weights of log-ratios; of log-weights, themselves."""
+    return values if balance is None else resolve(balance)(values)
 
 
 def _check(log_g: LogBalance) -> None:

@@ -124,13 +124,9 @@ def _offsets(n: int, num_states: int) -> Int[np.ndarray, "combinations n"]:
 
 def _move(target: Target, sampler: Sampler, state: ChainState, sequence, scale: int, by):
     """The move along a sequence, and whether it counts: idle sites are counted at offset 1."""
-    length = jnp.asarray(scale)
-    if sampler.replacement:
-        choice = select.with_repeats(sequence, length)
-        moved = sampler.moved(choice)  # pyright: ignore[reportAttributeAccessIssue]
-    else:
-        choice = select.in_order(sequence, length)
-        moved = choice.chosen
+    length = jnp.asarray(scale, jnp.int32)
+    choice = select.listed(sequence, length)
+    moved = sampler.moved(choice)
     values = None
     if target.num_states > 2:
         values = (state.x.reshape(-1).astype(jnp.int32) + by) % target.num_states

@@ -81,6 +81,7 @@ def sample(
     Example: `hopscale sample ising --size 50 --config C2 --sampler lbp --chains 100`
     """
     import hopscale as hs
+    from hopscale.results import describe
 
     settings = {
         name: value
@@ -121,7 +122,7 @@ def sample(
             "size": size or SIZES[target],
             "config": config,
             "sampler": sampler,
-            "settings": hs.results.describe(proposal),
+            "settings": describe(proposal),
             "seed": seed,
         }
         print(json.dumps(_plain({**run.summary(), **name})))
@@ -202,6 +203,7 @@ def info() -> None:
     import jax
 
     import hopscale as hs
+    from hopscale import native
 
     rows = {
         "hopscale": hs.__version__,
@@ -209,6 +211,9 @@ def info() -> None:
         "JAX": jax.__version__,
         "device": ", ".join(str(d.device_kind) for d in jax.devices()),
     }
+    for kernels in native.status():
+        use = "kernels" if kernels.ready else "plain JAX"
+        rows[f"on {kernels.platform}"] = f"{use} ({kernels.reason})"
     for name, value in rows.items():
         print(f"{name:10} {value}")
 

@@ -168,7 +168,7 @@ class Run:
             groups = {"posterior": {"x": self.draws}}
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict(groups)  # pyright: ignore[reportArgumentType]
-        return arviz.from_dict(**groups)
+        return arviz.from_dict(**groups)  # pyright: ignore[reportArgumentType]
 
 
 def describe(sampler: Sampler) -> str:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from hopscale import metropolis, validate
+from hopscale import metropolis, native, validate
 from hopscale.observe import Moments, Trace
 from hopscale.progress import watch
 from hopscale.results import Run
@@ -39,6 +39,7 @@ class Program(NamedTuple):
     sampler: Sampler
     tuner: Tuner
     statistic: Statistic
+    implementation: str
 
 
 class Span(NamedTuple):
@@ -91,7 +92,7 @@ def _start(target: Target, sampler: Sampler, x: State) -> ChainState:
 @eqx.filter_jit(donate="all-except-first")
 def _advance(fixed: tuple[Program, Span], carry: Carry, records: Records) -> tuple[Carry, Records]:
     """Take the steps of the span, recording into rows 0, 1, ..."""
-    (key, target, sampler, tuner, statistic), span = fixed
+    (key, target, sampler, tuner, statistic, implementation), span = fixed
     chains = jnp.arange(records.accept_prob.shape[1])
 
     def one(step_key, chain, state, scale):
@@ -129,7 +130,8 @@ def _advance(fixed: tuple[Program, Span], carry: Carry, records: Records) -> tup
         )
         return carry, records
 
-    return jax.lax.fori_loop(0, span.steps, body, (carry, records))
+    with native.use(implementation):
+        return jax.lax.fori_loop(0, span.steps, body, (carry, records))
 
 
 def sample(
@@ -202,7 +204,7 @@ class _Driver:
         began = time.perf_counter()
         self.chains = x.shape[0]
         tuner = jax.tree.map(jnp.asarray, tuner.ready(sampler))
-        self.program = Program(key, target, sampler, tuner, statistic)
+        self.program = Program(key, target, sampler, tuner, statistic, native.in_use())
         self.thin = thin
         self.carry = Carry(
             chains=_start(target, sampler, x),

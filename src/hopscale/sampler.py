@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from hopscale.select import Choice
+from hopscale import balance as balancing
+from hopscale.balance import Balance
+from hopscale.select import Choice, Weights
 from hopscale.target import Ratios, State, Target
 
 
@@ -67,6 +69,10 @@ class Sampler(eqx.Module):
     ) -> Float[Array, ""]:
         """Log-probability of drawing this move at `state`, as a way forth or a way back."""
 
+    def moved(self, choice: Choice) -> Bool[Array, " n"]:
+        """Which sites a choice changes: all of them, unless a subclass reads repeats otherwise."""
+        return choice.chosen
+
     def init(self, target: Target, x: State) -> ChainState:
         """Evaluate the target at x."""
         if not self.informed:
@@ -111,35 +117,35 @@ def back(x: State, move: Move) -> Move:
 # -- Sites with more than two values: which site first, then which value. ------------------------
 
 
-def site_weights(
-    log_g, target: Target, state: ChainState
-) -> tuple[Float[Array, " n"], Float[Array, "n s"] | None]:
-    """Log-weight of each site, and of each (site, value) where there are more than two values.
+class SiteWeights(NamedTuple):
+    """The weight of each site, and of each (site, value) where there are more than two values.
 
     A site's weight is the sum of g(ratio) over the values it could take instead.
     """
+
+    sites: Weights
+    by_value: Float[Array, "n s"] | None
+
+    def draw_values(self, key: Key[Array, ""]) -> Int[Array, " n"] | None:
+        """A new value for every site, by weight."""
+        if self.by_value is None:
+            return None
+        return jax.random.categorical(key, self.by_value, axis=1).astype(jnp.int32)
+
+    def values_log_prob(self, move: Move) -> Float[Array, ""] | float:
+        """Log-probability of the values of the sites that move."""
+        if self.by_value is None or move.values is None:
+            return 0.0
+        taken = jnp.take_along_axis(self.by_value, move.values[:, None], axis=1)[:, 0]
+        return jnp.sum(jnp.where(move.moved, taken - self.sites.values, 0.0))
+
+
+def site_weights(balance: Balance, target: Target, state: ChainState) -> SiteWeights:
+    """Weights by balancing the log-ratios at a state."""
+    assert state.log_ratios is not None
     if target.num_states == 2:
-        return log_g(state.log_ratios.reshape(-1)), None  # pyright: ignore[reportOptionalMemberAccess]
-    ratios = state.log_ratios.reshape(-1, target.num_states)  # pyright: ignore[reportOptionalMemberAccess]
+        return SiteWeights(Weights(state.log_ratios.reshape(-1), balance), by_value=None)
+    ratios = state.log_ratios.reshape(-1, target.num_states)
     here = jax.nn.one_hot(state.x.reshape(-1), target.num_states, dtype=bool)
-    by_value = jnp.where(here, -jnp.inf, log_g(ratios))
-    return jax.nn.logsumexp(by_value, axis=1), by_value
-
-
-def draw_values(
-    key: Key[Array, ""], by_value: Float[Array, "n s"] | None
-) -> Int[Array, " n"] | None:
-    """A new value for every site, by weight."""
-    if by_value is None:
-        return None
-    return jax.random.categorical(key, by_value, axis=1).astype(jnp.int32)
-
-
-def values_log_prob(
-    log_weights: Float[Array, " n"], by_value: Float[Array, "n s"] | None, move: Move
-) -> Float[Array, ""] | float:
-    """Log-probability of the values of the sites that move."""
-    if by_value is None or move.values is None:
-        return 0.0
-    taken = jnp.take_along_axis(by_value, move.values[:, None], axis=1)[:, 0]
-    return jnp.sum(jnp.where(move.moved, taken - log_weights, 0.0))
+    by_value = jnp.where(here, -jnp.inf, balancing.apply(balance, ratios))
+    return SiteWeights(Weights(jax.nn.logsumexp(by_value, axis=1), balance=None), by_value)

@@ -7,7 +7,7 @@ import jax
 
 from hopscale import balance as balancing
 from hopscale import select
-from hopscale.sampler import ChainState, Move, Sampler, draw_values, site_weights, values_log_prob
+from hopscale.sampler import ChainState, Move, Sampler, site_weights
 from hopscale.target import Target
 
 REPEATS = ("once", "parity")
@@ -39,25 +39,19 @@ class GWG(Sampler):
         if self.repeats not in REPEATS:
             raise ValueError(f"repeats must be 'once' or 'parity'; got {self.repeats!r}.")
 
-    def _weights(self, target: Target, state: ChainState):
-        return site_weights(balancing.resolve(self.balance), target, state)
-
     def moved(self, choice: select.Choice):
         """The sites that change."""
         return choice.chosen if self.repeats == "once" else select.odd(choice)
 
     def choose(self, key, target: Target, state: ChainState, length):
         key_sites, key_values = jax.random.split(key)
-        log_weights, by_value = self._weights(target, state)
-        choice, log_prob = select.repeated(key_sites, log_weights, length)
-        move = Move(
-            choice=choice,
-            moved=self.moved(choice),
-            values=draw_values(key_values, by_value),
-        )
-        return move, log_prob + values_log_prob(log_weights, by_value, move)
+        weights = site_weights(self.balance, target, state)
+        choice, log_prob = select.repeated(key_sites, weights.sites, length)
+        values = weights.draw_values(key_values)
+        move = Move(choice=choice, moved=self.moved(choice), values=values)
+        return move, log_prob + weights.values_log_prob(move)
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
-        log_weights, by_value = self._weights(target, state)
-        log_prob = select.repeated_log_prob(log_weights, move.choice)
-        return log_prob + values_log_prob(log_weights, by_value, move)
+        weights = site_weights(self.balance, target, state)
+        log_prob = select.repeated_log_prob(weights.sites, move.choice)
+        return log_prob + weights.values_log_prob(move)

@@ -7,7 +7,7 @@ import jax
 
 from hopscale import balance as balancing
 from hopscale import select
-from hopscale.sampler import ChainState, Move, Sampler, draw_values, site_weights, values_log_prob
+from hopscale.sampler import ChainState, Move, Sampler, site_weights
 from hopscale.target import Target
 
 PATHS = ("reversed", "same")
@@ -47,18 +47,16 @@ class LBP(Sampler):
         if self.path not in PATHS:
             raise ValueError(f"path must be 'reversed' or 'same'; got {self.path!r}.")
 
-    def _weights(self, target: Target, state: ChainState):
-        return site_weights(balancing.resolve(self.balance), target, state)
-
     def choose(self, key, target: Target, state: ChainState, length):
         key_sites, key_values = jax.random.split(key)
-        log_weights, by_value = self._weights(target, state)
-        choice, log_prob = select.race(key_sites, log_weights, length)
-        move = Move(choice=choice, moved=choice.chosen, values=draw_values(key_values, by_value))
-        return move, log_prob + values_log_prob(log_weights, by_value, move)
+        weights = site_weights(self.balance, target, state)
+        choice, log_prob = select.race(key_sites, weights.sites, length)
+        values = weights.draw_values(key_values)
+        move = Move(choice=choice, moved=choice.chosen, values=values)
+        return move, log_prob + weights.values_log_prob(move)
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
-        log_weights, by_value = self._weights(target, state)
+        weights = site_weights(self.balance, target, state)
         backwards = way_back and self.path == "reversed"
-        log_prob = select.order_log_prob(log_weights, move.choice, backwards)
-        return log_prob + values_log_prob(log_weights, by_value, move)
+        log_prob = select.order_log_prob(weights.sites, move.choice, backwards)
+        return log_prob + weights.values_log_prob(move)

@@ -1,0 +1,83 @@
+"""The operations of `select` as C++ kernels for the CPU, in single precision.
+
+Each function works on one chain; a batch under `jax.vmap` is one call, shared out among the
+threads of XLA's pool. The kernels are in `select_core.h`; the package's build compiles them.
+"""
+
+import ctypes
+import functools
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hopscale import balance as balancing
+
+# What the numbers given for the sites mean: the kernels' `Balance`.
+_CODES = {None: 0, "barker": 1, "sqrt": 2}
+_NAMES = ("Race", "OrderLogProb", "Repeated", "RepeatedLogProb", "Uniform", "Odd")
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+
+@functools.cache
+def ready() -> tuple[bool, str]:
+    """Load the kernels: whether that worked, and what happened."""
+    built = sorted(Path(__file__).parent.glob("_kernels*.so"))
+    if not built:
+        return False, "not built: the package was installed without a working C++ compiler"
+    try:
+        library = ctypes.cdll.LoadLibrary(str(built[0]))
+        for name in _NAMES:
+            target = jax.ffi.pycapsule(getattr(library, name))
+            jax.ffi.register_ffi_target(f"hopscale.{name}", target, platform="cpu")
+    except (OSError, AttributeError) as error:
+        return False, f"{built[0].name} cannot be loaded: {error}"
+    return True, f"C++, {built[0].name}"
+
+
+def race(key, values, length, *, balance):
+    values, code = _coded(values, balance)
+    outputs = (*_choice(values.size), _SCALAR)
+    return _call("Race", outputs, jax.random.key_data(key), values, length, balance=code)
+
+
+def order_log_prob(values, sites, chosen, length, *, balance, backwards):
+    values, code = _coded(values, balance)
+    arrays = (values, sites, chosen, length)
+    return _call("OrderLogProb", _SCALAR, *arrays, balance=code, backwards=bool(backwards))
+
+
+def repeated(key, values, length, *, balance):
+    values, code = _coded(values, balance)
+    outputs = (*_choice(values.size), _SCALAR)
+    return _call("Repeated", outputs, jax.random.key_data(key), values, length, balance=code)
+
+
+def repeated_log_prob(values, sites, length, *, balance):
+    values, code = _coded(values, balance)
+    return _call("RepeatedLogProb", _SCALAR, values, sites, length, balance=code)
+
+
+def uniform(key, length, *, n):
+    return _call("Uniform", _choice(n), jax.random.key_data(key), length)
+
+
+def odd(sites, length):
+    return _call("Odd", jax.ShapeDtypeStruct(sites.shape, jnp.bool_), sites, length)
+
+
+def _coded(values, balance):
+    """Values as the kernels take them: balancing functions they do not know are applied here."""
+    if balance in _CODES:
+        return values, np.int32(_CODES[balance])
+    return balancing.apply(balance, values), np.int32(0)
+
+
+def _choice(n: int):
+    return jax.ShapeDtypeStruct((n,), jnp.int32), jax.ShapeDtypeStruct((n,), jnp.bool_)
+
+
+def _call(name: str, outputs, *arrays, **settings):
+    call = jax.ffi.ffi_call(f"hopscale.{name}", outputs, vmap_method="broadcast_all")
+    return call(*arrays, **settings)

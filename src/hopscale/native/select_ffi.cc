@@ -1,0 +1,144 @@
+// The operations of `select_core.h` as XLA custom calls. Leading dimensions are chains.
+
+#include "select_core.h"
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+using hopscale::Balance;
+using hopscale::Key;
+
+using Words = ffi::Buffer<ffi::U32>;
+using Floats = ffi::Buffer<ffi::F32>;
+using Ints = ffi::Buffer<ffi::S32>;
+using Flags = ffi::Buffer<ffi::PRED>;
+template <typename Buffer>
+using Out = ffi::Result<Buffer>;
+
+namespace {
+
+// body(chain, chain * n, n) for every chain of arrays of this shape, whose last dimension is sites.
+template <typename Body>
+ffi::Error over_chains(ffi::ThreadPool pool, ffi::AnyBuffer::Dimensions shape, Body body) {
+  const auto n = static_cast<size_t>(shape.back());
+  size_t chains = 1;
+  for (size_t d = 0; d + 1 < shape.size(); ++d) chains *= static_cast<size_t>(shape[d]);
+  if (n == 0) return ffi::Error::InvalidArgument("there are no sites to choose from");
+  const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
+  hopscale::for_each_chain(
+      chains, n, threads - 1, [&](auto task) { pool.Schedule(std::move(task)); },
+      [=](size_t chain) { body(chain, chain * n, n); });
+  return ffi::Error::Success();
+}
+
+Key key_of(const uint32_t* keys, size_t chain) { return {keys[2 * chain], keys[2 * chain + 1]}; }
+
+uint8_t* bytes(bool* flags) { return reinterpret_cast<uint8_t*>(flags); }
+
+template <auto kernel>  // hopscale::race or hopscale::repeated
+ffi::Error draw(ffi::ThreadPool pool, Words key, Floats s, Ints length, Out<Ints> sites,
+                Out<Flags> chosen, Out<Floats> log_prob, int32_t balance) {
+  return over_chains(
+      pool, s.dimensions(),
+      [keys = key.typed_data(), s = s.typed_data(), length = length.typed_data(),
+       sites = sites->typed_data(), chosen = bytes(chosen->typed_data()),
+       log_prob = log_prob->typed_data(), balance](size_t chain, size_t at, size_t n) {
+        log_prob[chain] = kernel(key_of(keys, chain), s + at, n, Balance(balance), length[chain],
+                                 sites + at, chosen + at);
+      });
+}
+
+auto draw_signature() {
+  return ffi::Ffi::Bind()
+      .Ctx<ffi::ThreadPool>()
+      .Arg<Words>()
+      .Arg<Floats>()
+      .Arg<Ints>()
+      .Ret<Ints>()
+      .Ret<Flags>()
+      .Ret<Floats>()
+      .Attr<int32_t>("balance");
+}
+
+ffi::Error order_log_prob(ffi::ThreadPool pool, Floats s, Ints sites, Flags chosen, Ints length,
+                          Out<Floats> log_prob, int32_t balance, bool backwards) {
+  return over_chains(
+      pool, s.dimensions(),
+      [s = s.typed_data(), sites = sites.typed_data(), chosen = bytes(chosen.typed_data()),
+       length = length.typed_data(), log_prob = log_prob->typed_data(), balance,
+       backwards](size_t chain, size_t at, size_t n) {
+        log_prob[chain] = hopscale::order_log_prob(s + at, n, Balance(balance), sites + at,
+                                                   chosen + at, length[chain], backwards);
+      });
+}
+
+ffi::Error repeated_log_prob(ffi::ThreadPool pool, Floats s, Ints sites, Ints length,
+                             Out<Floats> log_prob, int32_t balance) {
+  return over_chains(
+      pool, s.dimensions(),
+      [s = s.typed_data(), sites = sites.typed_data(), length = length.typed_data(),
+       log_prob = log_prob->typed_data(), balance](size_t chain, size_t at, size_t n) {
+        log_prob[chain] =
+            hopscale::repeated_log_prob(s + at, n, Balance(balance), sites + at, length[chain]);
+      });
+}
+
+ffi::Error uniform(ffi::ThreadPool pool, Words key, Ints length, Out<Ints> sites,
+                   Out<Flags> chosen) {
+  return over_chains(pool, sites->dimensions(),
+                     [keys = key.typed_data(), length = length.typed_data(),
+                      sites = sites->typed_data(), chosen = bytes(chosen->typed_data())](
+                         size_t chain, size_t at, size_t n) {
+                       hopscale::uniform(key_of(keys, chain), n, length[chain], sites + at,
+                                         chosen + at);
+                     });
+}
+
+ffi::Error odd(ffi::ThreadPool pool, Ints sites, Ints length, Out<Flags> is_odd) {
+  return over_chains(pool, sites.dimensions(),
+                     [sites = sites.typed_data(), length = length.typed_data(),
+                      is_odd = bytes(is_odd->typed_data())](size_t chain, size_t at, size_t n) {
+                       hopscale::odd(sites + at, n, length[chain], is_odd + at);
+                     });
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Race, draw<hopscale::race>, draw_signature());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Repeated, draw<hopscale::repeated>, draw_signature());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(OrderLogProb, order_log_prob,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Floats>()
+                                  .Arg<Ints>()
+                                  .Arg<Flags>()
+                                  .Arg<Ints>()
+                                  .Ret<Floats>()
+                                  .Attr<int32_t>("balance")
+                                  .Attr<bool>("backwards"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(RepeatedLogProb, repeated_log_prob,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Floats>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Ret<Floats>()
+                                  .Attr<int32_t>("balance"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Uniform, uniform,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Words>()
+                                  .Arg<Ints>()
+                                  .Ret<Ints>()
+                                  .Ret<Flags>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    Odd, odd,
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Ints>().Arg<Ints>().Ret<Flags>());
+
+#pragma GCC visibility pop
