@@ -78,23 +78,17 @@ def test_extreme_weights_do_not_cancel(x64):
 def test_log_weights_far_apart_stay_finite():
     weights = select.Weights(jnp.array([0.0, -500.0, -900.0, 300.0]), None)
     for length in range(1, 5):
-        choice, log_prob = select.race(
-            jax.random.key(0), select.Weights(log_weights, None), jnp.asarray(length)
-        )
+        choice, log_prob = select.race(jax.random.key(0), weights, jnp.asarray(length))
         assert choice.sites[:length].tolist() == [3, 0, 1, 2][:length]
         assert log_prob == pytest.approx(0.0, abs=1e-5)
 
 
 def test_sites_without_weight_come_last():
     weights = select.Weights(jnp.array([-jnp.inf, 0.0, -jnp.inf, 0.0]), None)
-    choice, log_prob = select.race(
-        jax.random.key(0), select.Weights(log_weights, None), jnp.asarray(2)
-    )
+    choice, log_prob = select.race(jax.random.key(0), weights, jnp.asarray(2))
     assert set(choice.sites[:2].tolist()) == {1, 3}
     assert log_prob == pytest.approx(np.log(0.5))
-    _, impossible = select.race(
-        jax.random.key(0), select.Weights(log_weights, None), jnp.asarray(3)
-    )
+    _, impossible = select.race(jax.random.key(0), weights, jnp.asarray(3))
     assert not np.isfinite(impossible)
 
 

@@ -1,7 +1,7 @@
 """The operations of `select` as C++ kernels for the CPU, in single precision.
 
 Each function works on one chain; a batch under `jax.vmap` is one call, shared out among the
-threads of XLA's pool. The kernels are in `select_core.h`; the package's build compiles them.
+threads of XLA's pool. The package's build compiles them from `kernels/`.
 """
 
 import ctypes

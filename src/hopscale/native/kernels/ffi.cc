@@ -1,6 +1,9 @@
-// The operations of `select_core.h` as XLA custom calls. Leading dimensions are chains.
+// The operations of `select` as XLA custom calls. Leading dimensions are chains.
 
-#include "select_core.h"
+#include "chains.h"
+#include "race.h"
+#include "repeated.h"
+#include "uniform.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;

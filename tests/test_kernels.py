@@ -1,0 +1,344 @@
+"""The kernels against double precision, against plain JAX, and against enumeration."""
+
+import itertools
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import log_expit, logsumexp
+
+from conftest import FALSE_ALARM
+from hopscale.native import cpu, reference
+
+pytestmark = pytest.mark.skipif(not cpu.ready()[0], reason=cpu.ready()[1])
+
+TIE = 1e-5  # arrivals this close, relatively, may come in either order
+BALANCES = [None, "barker", "sqrt"]
+SIZES = [1, 2, 7, 100, 127, 128, 129, 1000, 10007]
+
+
+def keys(chains, seed=0):
+    return jax.random.split(jax.random.key(seed), chains)
+
+
+def words(key, n):
+    return np.asarray(jax.random.bits(key, (n,), jnp.uint32))
+
+
+def log_weights(s, balance):
+    s = np.asarray(s, np.float64)
+    return {None: s, "barker": log_expit(s), "sqrt": s / 2}[balance]
+
+
+def log_times(key, lw):
+    v = words(key, lw.size).astype(np.float32)
+    v = np.minimum((v + np.float32(0.5)) * np.float32(2.0**-32), np.float32(1 - 2.0**-24))
+    return np.log(-np.log1p(-v.astype(np.float64))) - lw
+
+
+def order_log_prob(lw, sites, chosen, backwards=False):
+    along = lw[sites] if backwards else lw[sites][::-1]
+    rest = logsumexp(lw[~chosen]) if (~chosen).any() else -np.inf
+    left = np.logaddexp(np.logaddexp.accumulate(along), rest)
+    return -np.inf if (along == -np.inf).any() else np.sum(along - left)
+
+
+def check_choice(sites, chosen, length, n, repeats=False):
+    assert sites.dtype == np.int32
+    assert chosen.dtype == np.bool_
+    assert ((sites >= 0) & (sites < n)).all()
+    assert (sites[length:] == 0).all()
+    assert set(np.flatnonzero(chosen)) == set(sites[:length])
+    assert repeats or chosen.sum() == length
+
+
+def check_race(key, s, length, out, balance=None):
+    sites, chosen, log_prob = map(np.asarray, out)
+    n = s.size
+    check_choice(sites, chosen, length, n)
+    lw = log_weights(s, balance)
+    times = log_times(key, lw)
+    taken = times[sites[:length]]
+    with np.errstate(invalid="ignore"):
+        assert not (np.diff(taken) < -TIE).any()
+        if length < n:
+            assert not (times[~chosen].min() - taken[-1] < -TIE)
+    expected = order_log_prob(lw, sites[:length], chosen)
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-5)
+    for backwards in (False, True):
+        log_prob = cpu.order_log_prob(
+            s, sites, chosen, jnp.int32(length), balance=balance, backwards=backwards
+        )
+        expected = order_log_prob(lw, sites[:length], chosen, backwards)
+        np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-5)
+
+
+def lengths(n):
+    return sorted({1, min(2, n), max(1, round(n ** (2 / 3))), max(1, n // 2), max(1, n - 1), n})
+
+
+def ratios(n, kind, seed=3):
+    rng = np.random.default_rng(seed)
+    return {
+        "equal": np.zeros(n),
+        "tame": rng.uniform(-2, 2, n),
+        "lognormal": rng.normal(0, 3, n),
+        "wide": rng.uniform(-150, 150, n),
+        "two levels": np.where(rng.random(n) < 0.1, 0.0, np.log(1e-30)),
+        "one giant": np.where(np.arange(n) == n // 2, 60.0, rng.normal(size=n)),
+        "far down": rng.uniform(-2, 2, n) - 500,
+        "far up": rng.uniform(-2, 2, n) + 500,
+        "some impossible": np.where(rng.random(n) < 0.5, -np.inf, rng.normal(size=n)),
+        "few possible": np.where(np.arange(n) < 3, 0.0, -np.inf),
+        "none possible": np.full(n, -np.inf),
+    }[kind].astype(np.float32)
+
+
+KINDS = ["equal", "tame", "lognormal", "wide", "two levels", "one giant", "far down", "far up",
+         "some impossible", "few possible", "none possible"]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_words_are_those_of_jax(n):
+    """All sites in order of their words: any wrong bit would show."""
+    for key in keys(3, seed=n):
+        sites, _ = cpu.uniform(key, jnp.int32(n), n=n)
+        np.testing.assert_array_equal(sites, np.argsort(words(key, n), kind="stable"))
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("balance", BALANCES)
+def test_race_matches_double_precision(n, kind, balance):
+    s = ratios(n, kind)
+    for length in lengths(n):
+        for key in keys(2, seed=n + length):
+            check_race(
+                key, s, length, cpu.race(key, s, jnp.int32(length), balance=balance), balance
+            )
+
+
+@pytest.mark.parametrize("n", [7, 100, 1000])
+def test_race_matches_reference(n):
+    s = ratios(n, "tame")
+    same = total = 0
+    for key in keys(20, seed=n):
+        length = jnp.int32(round(n ** (2 / 3)))
+        theirs = reference.race(key, jnp.asarray(s), length, balance="barker")
+        ours = cpu.race(key, s, length, balance="barker")
+        agree = np.asarray(ours[0] == theirs[0])[:length]
+        same, total = same + agree.sum(), total + agree.size
+        if agree.all():
+            np.testing.assert_array_equal(ours[1], theirs[1])
+            np.testing.assert_allclose(ours[2], theirs[2], rtol=1e-4)
+            settings = {"balance": "barker", "backwards": True}
+            np.testing.assert_allclose(
+                cpu.order_log_prob(s, *ours[:2], length, **settings),
+                reference.order_log_prob(jnp.asarray(s), *theirs[:2], length, **settings),
+                rtol=1e-4,
+            )
+    assert same >= 0.99 * total
+
+
+@pytest.mark.parametrize("length", [-5, 0, 1, 9, 10, 11, 2**31 - 1])
+def test_length_is_clamped(length):
+    s, key = ratios(10, "tame"), keys(1)[0]
+    clamped = min(max(length, 1), 10)
+    check_race(key, s, clamped, cpu.race(key, s, jnp.int32(length), balance=None))
+    sites, chosen, _ = map(np.asarray, cpu.repeated(key, s, jnp.int32(length), balance=None))
+    check_choice(sites, chosen, clamped, 10, repeats=True)
+    sites, chosen = map(np.asarray, cpu.uniform(key, jnp.int32(length), n=10))
+    check_choice(sites, chosen, clamped, 10)
+    assert np.array_equal(cpu.odd(sites, jnp.int32(length)), chosen)
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000])
+@pytest.mark.parametrize("balance", BALANCES)
+def test_nan_shows_in_the_probability_alone(n, balance):
+    s = ratios(n, "tame")
+    key = keys(1)[0]
+    for where in (slice(n // 2, n // 2 + 1), slice(None)):
+        bad = s.copy()
+        bad[where] = np.nan
+        for length in lengths(n):
+            for draw, repeats in ((cpu.race, False), (cpu.repeated, True)):
+                out = draw(key, bad, jnp.int32(length), balance=balance)
+                sites, chosen, log_prob = map(np.asarray, out)
+                check_choice(sites, chosen, length, n, repeats)
+                assert np.isnan(log_prob)
+            order = cpu.order_log_prob(
+                bad, sites, chosen, jnp.int32(length), balance=balance, backwards=False
+            )
+            assert np.isnan(order)
+            assert np.isnan(cpu.repeated_log_prob(bad, sites, jnp.int32(length), balance=balance))
+
+
+def test_infinite_weight_is_harmless():
+    s = ratios(100, "tame")
+    s[17] = np.inf
+    for key in keys(5):
+        sites, chosen, _ = map(np.asarray, cpu.race(key, s, jnp.int32(10), balance=None))
+        check_choice(sites, chosen, 10, 100)
+        assert sites[0] == 17
+        sites, chosen, _ = map(np.asarray, cpu.repeated(key, s, jnp.int32(10), balance=None))
+        check_choice(sites, chosen, 10, 100, repeats=True)
+        check_race(key, s, 10, cpu.race(key, s, jnp.int32(10), balance="barker"), "barker")
+
+
+def test_ten_thousand_chains():
+    chains, n = 10_000, 7
+    rng = np.random.default_rng(0)
+    s = rng.normal(size=(chains, n)).astype(np.float32)
+    length = rng.integers(1, n + 1, chains).astype(np.int32)
+    key = keys(chains)
+    out = jax.jit(jax.vmap(partial(cpu.race, balance=None)))(key, s, length)
+    for c in range(0, chains, 487):
+        check_race(key[c], s[c], length[c], [x[c] for x in out])
+    ours = jax.jit(jax.vmap(partial(cpu.order_log_prob, balance=None, backwards=False)))(
+        s, out[0], out[1], length
+    )
+    np.testing.assert_array_equal(ours, out[2])
+
+
+@pytest.mark.parametrize("n", [33, 800, 5000])
+def test_batch_does_not_matter(n):
+    chains = 64
+    rng = np.random.default_rng(n)
+    s = rng.normal(size=(chains, n)).astype(np.float32)
+    length = rng.integers(1, n + 1, chains).astype(np.int32)
+    key = keys(chains)
+    for one in (
+        partial(cpu.race, balance=None),
+        partial(cpu.repeated, balance=None),
+        partial(cpu.race, balance="barker"),
+        lambda key, s, length: cpu.uniform(key, length, n=n),
+    ):
+        many = jax.jit(jax.vmap(one))(key, s, length)
+        nested = jax.vmap(jax.vmap(one))(
+            key.reshape(8, 8), s.reshape(8, 8, n), length.reshape(8, 8)
+        )
+        for c in range(chains):
+            for x, y, z in zip(one(key[c], s[c], length[c]), many, nested, strict=True):
+                np.testing.assert_array_equal(x, y[c])
+                np.testing.assert_array_equal(x, z[c // 8, c % 8])
+
+
+def test_only_some_arguments_batched():
+    s, key = ratios(50, "tame"), keys(4)
+    many = jax.vmap(partial(cpu.race, balance=None), in_axes=(0, None, None))(key, s, jnp.int32(9))
+    for c in range(4):
+        for x, y in zip(cpu.race(key[c], s, jnp.int32(9), balance=None), many, strict=True):
+            np.testing.assert_array_equal(x, y[c])
+
+
+def test_inside_a_loop():
+    s = jnp.asarray(ratios(300, "tame"))
+
+    @jax.jit
+    def total(key):
+        def step(i, sum):
+            step_key = jax.random.fold_in(key, i)
+            sites, chosen, forth = cpu.race(step_key, s, 20 + i, balance="barker")
+            back = cpu.order_log_prob(s, sites, chosen, 20 + i, balance="barker", backwards=True)
+            return sum + forth - back
+
+        return jax.lax.fori_loop(0, 10, step, 0.0)
+
+    assert np.isfinite(total(jax.random.key(0)))
+    assert np.isfinite(jax.vmap(total)(jax.random.split(jax.random.key(0), 5))).all()
+
+
+def check_frequencies(counts, probabilities):
+    counts, probabilities = np.asarray(counts), np.asarray(probabilities)
+    assert stats.chisquare(counts, counts.sum() * probabilities).pvalue > FALSE_ALARM
+
+
+def test_frequencies():
+    n, chains = 5, 200_000
+    s = np.array([0.3, -1.0, 1.2, 0.0, -0.4], np.float32)
+    key = keys(chains, seed=11)
+    pairs = list(itertools.permutations(range(n), 2))
+    for balance in BALANCES:
+        w = np.exp(log_weights(s, balance))
+        w /= w.sum()
+        run = jax.jit(jax.vmap(lambda k, b=balance: cpu.race(k, s, jnp.int32(2), balance=b)[0]))
+        sites = np.asarray(run(key))
+        check_frequencies(np.bincount(sites[:, 0], minlength=n), w)
+        counts = np.bincount(sites[:, 0] * n + sites[:, 1], minlength=n * n)
+        check_frequencies([counts[i * n + j] for i, j in pairs],
+                          [w[i] * w[j] / (1 - w[i]) for i, j in pairs])  # fmt: skip
+        run = jax.jit(jax.vmap(lambda k, b=balance: cpu.repeated(k, s, jnp.int32(2), balance=b)[0]))
+        sites = np.asarray(run(key))
+        counts = np.bincount(sites[:, 0] * n + sites[:, 1], minlength=n * n)
+        check_frequencies(counts, np.outer(w, w).ravel())
+    sites = np.asarray(jax.jit(jax.vmap(lambda k: cpu.uniform(k, jnp.int32(2), n=n)[0]))(key))
+    counts = np.bincount(sites[:, 0] * n + sites[:, 1], minlength=n * n)
+    check_frequencies([counts[i * n + j] for i, j in pairs], np.full(len(pairs), 1 / len(pairs)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_balance_codes_are_explicit_log_weights(kind):
+    s = ratios(500, kind)
+    for balance in BALANCES[1:]:
+        lw = log_weights(s, balance).astype(np.float32)
+        for key in keys(3):
+            sites, chosen, ours = cpu.race(key, s, jnp.int32(40), balance=balance)
+            explicit = cpu.order_log_prob(
+                lw, sites, chosen, jnp.int32(40), balance=None, backwards=False
+            )
+            np.testing.assert_allclose(ours, explicit, rtol=1e-4)
+            sites, _, ours = cpu.repeated(key, s, jnp.int32(40), balance=balance)
+            explicit = cpu.repeated_log_prob(lw, sites, jnp.int32(40), balance=None)
+            np.testing.assert_allclose(ours, explicit, rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("balance", BALANCES)
+def test_repeated_matches_double_precision(n, kind, balance):
+    s = ratios(n, kind)
+    lw = log_weights(s, balance)
+    for length in lengths(n):
+        key = keys(1, seed=n + length)[0]
+        sites, chosen, log_prob = map(
+            np.asarray, cpu.repeated(key, s, jnp.int32(length), balance=balance)
+        )
+        check_choice(sites, chosen, length, n, repeats=True)
+        drawn = sites[:length]
+        if (lw == -np.inf).all():
+            assert log_prob == -np.inf
+            continue
+        upto = np.cumsum(np.exp(lw - logsumexp(lw)))
+        level = (words(key, n)[:length] + 0.5) * 2.0**-32
+        assert (level <= upto[drawn] + TIE).all()
+        assert (level >= np.where(drawn > 0, upto[drawn - 1], 0) - TIE).all()
+        assert np.isfinite(lw[drawn]).all()
+        expected = np.sum(lw[drawn] - logsumexp(lw))
+        np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-5)
+        first = np.arange(n, dtype=np.int32)
+        log_prob = cpu.repeated_log_prob(s, first, jnp.int32(length), balance=balance)
+        expected = np.sum(lw[:length] - logsumexp(lw))
+        np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_uniform_matches_reference(n):
+    for length in lengths(n):
+        key = keys(1, seed=length)[0]
+        sites, chosen = map(np.asarray, cpu.uniform(key, jnp.int32(length), n=n))
+        check_choice(sites, chosen, length, n)
+        theirs = reference.uniform(key, jnp.int32(length), n=n)
+        np.testing.assert_array_equal(sites[:length], theirs[0][:length])
+        np.testing.assert_array_equal(chosen, theirs[1])
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_odd_matches_reference(n):
+    rng = np.random.default_rng(n)
+    for length in lengths(n):
+        sites = rng.integers(0, max(1, n // 3), n).astype(np.int32)
+        theirs = reference.odd(jnp.asarray(sites), jnp.int32(length))
+        np.testing.assert_array_equal(cpu.odd(sites, jnp.int32(length)), theirs)
