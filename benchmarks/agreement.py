@@ -54,6 +54,7 @@ def ising() -> None:
                 row(f"Ising 20 {config} ALBP({balance}) same, seed {seed}", run, printed)
                 ejds.append(run.ejd)
             mean = np.mean(ejds)
+            assert printed is not None
             print(f"{'':34} mean over fields {mean:.2f}: {mean / printed - 1:+.2%}", flush=True)
 
 
@@ -61,7 +62,7 @@ def order() -> None:
     sizes, best = [100 * 2**k for k in range(9)], []
     for size in sizes:
         target = hs.paper.bernoulli(size, "C2", spacing="even")
-        warmup = 1000 + int(3 * hs.theory.optimal_scale(target))
+        warmup = 2000 + int(8 * hs.theory.optimal_scale(target))
         run = hs.sample(
             target,
             chains=50,

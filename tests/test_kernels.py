@@ -136,7 +136,7 @@ def test_race_matches_reference(n):
             np.testing.assert_allclose(ours[2], theirs[2], rtol=1e-4)
             settings = {"balance": "barker", "backwards": True}
             np.testing.assert_allclose(
-                cpu.order_log_prob(s, *ours[:2], length, **settings),
+                cpu.order_log_prob(s, *ours[:2], length, **settings),  # pyright: ignore[reportCallIssue]
                 reference.order_log_prob(jnp.asarray(s), *theirs[:2], length, **settings),
                 rtol=1e-4,
             )

@@ -170,13 +170,9 @@ def invariance(
         def one(key, x):
             state = sampler.init(target, x)
             for number in range(steps):
-                state, _, _ = metropolis.step(
-                    jax.random.fold_in(key, number),
-                    target,
-                    state,
-                    jnp.asarray(scale, target.dtype),
-                    sampler,
-                )
+                noise = metropolis.noise(jax.random.fold_in(key, number), target.dtype)
+                size = jnp.asarray(scale, target.dtype)
+                state, _, _ = metropolis.step(noise, target, state, size, sampler)
             return state.x
 
         return jax.vmap(one)(keys, x)

@@ -11,6 +11,21 @@ from hopscale.sampler import ChainState, Proposal, Sampler
 from hopscale.target import Target
 
 
+class Noise(NamedTuple):
+    """The randomness of a step, drawn ahead: a key for the proposal, uniforms for the rest."""
+
+    propose: Key[Array, ""]
+    rounding: Float[Array, ""]
+    accept: Float[Array, ""]
+
+
+def noise(key: Key[Array, ""], dtype) -> Noise:
+    """The randomness of one step of one chain."""
+    key_propose, key_uniform = jax.random.split(key)
+    rounding, accept = jax.random.uniform(key_uniform, (2,), dtype)
+    return Noise(propose=key_propose, rounding=rounding, accept=accept)
+
+
 class Info(NamedTuple):
     """What an observer wants of a step: `invalid` marks a log-density of NaN or +inf at y."""
 
@@ -38,18 +53,17 @@ def acceptance(state: ChainState, proposal: Proposal) -> tuple[Array, Array]:
 
 
 def step(
-    key: Key[Array, ""],
+    noise: Noise,
     target: Target,
     state: ChainState,
     scale: Float[Array, ""],
     sampler: Sampler,
 ) -> tuple[ChainState, Proposal, Info]:
     """One step of one chain: round the scale, propose, accept or stay."""
-    key_round, key_propose, key_accept = jax.random.split(key, 3)
-    length = scaling.round_randomly(key_round, scale)
-    proposal = sampler.propose(key_propose, target, state, length)
+    length = scaling.round_randomly(noise.rounding, scale)
+    proposal = sampler.propose(noise.propose, target, state, length)
     accept_prob, invalid = acceptance(state, proposal)
-    accept = jax.random.uniform(key_accept, dtype=accept_prob.dtype) < accept_prob
+    accept = noise.accept < accept_prob
     info = Info(
         accept_prob=accept_prob,
         distance=jnp.where(accept, proposal.distance, 0),

@@ -29,6 +29,7 @@ Statistic = Callable[[State], Float[Array, ""]]
 CHUNK_SECONDS = 0.25
 RECORD_ENTRIES = 2**21  # of each buffer, at most
 STATE_BYTES = 2**26
+NOISE_STEPS = 32
 
 
 class Program(NamedTuple):
@@ -95,16 +96,30 @@ def _advance(fixed: tuple[Program, Span], carry: Carry, records: Records) -> tup
     (key, target, sampler, tuner, statistic, implementation), span = fixed
     chains = jnp.arange(records.accept_prob.shape[1])
 
-    def one(step_key, chain, state, scale):
-        return metropolis.step(jax.random.fold_in(step_key, chain), target, state, scale, sampler)
+    def noise(step, chain):
+        return metropolis.noise(jax.random.fold_in(jax.random.fold_in(key, step), chain), dtype)
 
+    def one(noise, state, scale):
+        return metropolis.step(noise, target, state, scale, sampler)
+
+    dtype = target.dtype
     scale_axis = 0 if carry.tuner.scale.ndim else None
-    all_chains = jax.vmap(one, in_axes=(None, 0, 0, scale_axis))
+    all_noise = jax.vmap(jax.vmap(noise, in_axes=(None, 0)), in_axes=(0, None))
+    all_chains = jax.vmap(one, in_axes=(0, 0, scale_axis))
 
-    def body(row, loop):
+    def page(number, loop):
+        """A few steps, with their noise drawn together: one array instead of many scalars."""
+        start = number * NOISE_STEPS
+        drawn = all_noise(span.first + start + jnp.arange(NOISE_STEPS), chains)
+
+        def step(row, loop):
+            return body(row, jax.tree.map(lambda x: x[row - start], drawn), loop)
+
+        return jax.lax.fori_loop(start, jnp.minimum(start + NOISE_STEPS, span.steps), step, loop)
+
+    def body(row, noise, loop):
         carry, records = loop
-        step_key = jax.random.fold_in(key, span.first + row)
-        states, proposals, info = all_chains(step_key, chains, carry.chains, carry.tuner.scale)
+        states, proposals, info = all_chains(noise, carry.chains, carry.tuner.scale)
         tuned = tuner.update(carry.tuner, info.accept_prob, target.num_sites)
         any_invalid = jnp.any(info.invalid)
         carry = Carry(
@@ -131,7 +146,8 @@ def _advance(fixed: tuple[Program, Span], carry: Carry, records: Records) -> tup
         return carry, records
 
     with native.use(implementation):
-        return jax.lax.fori_loop(0, span.steps, body, (carry, records))
+        pages = (span.steps + NOISE_STEPS - 1) // NOISE_STEPS
+        return jax.lax.fori_loop(0, pages, page, (carry, records))
 
 
 def sample(

@@ -73,6 +73,12 @@ class Sampler(eqx.Module):
         """Which sites a choice changes: all of them, unless a subclass reads repeats otherwise."""
         return choice.chosen
 
+    def distance(self, move: Move) -> Int[Array, ""]:
+        """How many sites a move changes. Without replacement that needs no counting."""
+        if self.replacement:
+            return jnp.sum(move.moved, dtype=jnp.int32)
+        return move.choice.length
+
     def init(self, target: Target, x: State) -> ChainState:
         """Evaluate the target at x."""
         if not self.informed:
@@ -96,7 +102,7 @@ class Sampler(eqx.Module):
             state=there,
             log_forward=log_forward,
             log_backward=self.score(target, there, back(state.x, move), way_back=True),
-            distance=jnp.sum(move.moved, dtype=jnp.int32),
+            distance=self.distance(move),
         )
 
 
@@ -130,6 +136,7 @@ class SiteWeights(NamedTuple):
         """A new value for every site, by weight."""
         if self.by_value is None:
             return None
+        key = jax.random.fold_in(key, 1)  # the key itself chose the sites
         return jax.random.categorical(key, self.by_value, axis=1).astype(jnp.int32)
 
     def values_log_prob(self, move: Move) -> Float[Array, ""] | float:

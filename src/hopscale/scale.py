@@ -9,9 +9,8 @@ import abc
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 
 from hopscale.sampler import Sampler
 
@@ -102,8 +101,8 @@ class Adaptive(Tuner):
         return TunerState(scale=jnp.clip(moved, 1.0, float(num_sites)))
 
 
-def round_randomly(key: Key[Array, ""], scale: Float[Array, ""]) -> Int[Array, ""]:
+def round_randomly(uniform: Float[Array, ""], scale: Float[Array, ""]) -> Int[Array, ""]:
     """floor(scale), or one more with probability the fraction, so that the mean is `scale`."""
     low = jnp.floor(scale)
-    more = jax.random.uniform(key, dtype=scale.dtype) < scale - low
+    more = uniform < scale - low
     return low.astype(jnp.int32) + more.astype(jnp.int32)

@@ -89,11 +89,6 @@ def as_float(x: State, dtype) -> Float[Array, "*shape"]:
     return x.astype(dtype)
 
 
-def as_spin(x: State, dtype) -> Float[Array, "*shape"]:
-    """Bits as spins, s = 2x - 1."""
-    return 2.0 * as_float(x, dtype) - 1.0
-
-
 def check_ratios(ratios: str) -> None:
     if ratios not in RATIOS:
         raise ValueError(f"ratios must be 'exact' or 'gradient'; got {ratios!r}.")

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 
 from hopscale import balance as balancing
 from hopscale import select
@@ -44,10 +43,9 @@ class GWG(Sampler):
         return choice.chosen if self.repeats == "once" else select.odd(choice)
 
     def choose(self, key, target: Target, state: ChainState, length):
-        key_sites, key_values = jax.random.split(key)
         weights = site_weights(self.balance, target, state)
-        choice, log_prob = select.repeated(key_sites, weights.sites, length)
-        values = weights.draw_values(key_values)
+        choice, log_prob = select.repeated(key, weights.sites, length)
+        values = weights.draw_values(key)
         move = Move(choice=choice, moved=self.moved(choice), values=values)
         return move, log_prob + weights.values_log_prob(move)
 

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 
 from hopscale import balance as balancing
 from hopscale import select
@@ -48,10 +47,9 @@ class LBP(Sampler):
             raise ValueError(f"path must be 'reversed' or 'same'; got {self.path!r}.")
 
     def choose(self, key, target: Target, state: ChainState, length):
-        key_sites, key_values = jax.random.split(key)
         weights = site_weights(self.balance, target, state)
-        choice, log_prob = select.race(key_sites, weights.sites, length)
-        values = weights.draw_values(key_values)
+        choice, log_prob = select.race(key, weights.sites, length)
+        values = weights.draw_values(key)
         move = Move(choice=choice, moved=choice.chosen, values=values)
         return move, log_prob + weights.values_log_prob(move)
 

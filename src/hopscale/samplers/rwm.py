@@ -24,10 +24,10 @@ class RWM(Sampler):
     replacement: ClassVar[bool] = False
 
     def choose(self, key, target: Target, state: ChainState, length):
-        key_sites, key_values = jax.random.split(key)
-        choice = select.uniform(key_sites, target.num_sites, length)
+        choice = select.uniform(key, target.num_sites, length)
         values = None
         if target.num_states > 2:
+            key_values = jax.random.fold_in(key, 1)  # the key itself chose the sites
             by = jax.random.randint(key_values, (target.num_sites,), 1, target.num_states)
             values = (state.x.reshape(-1).astype(jnp.int32) + by) % target.num_states
         move = Move(choice=choice, moved=choice.chosen, values=values)

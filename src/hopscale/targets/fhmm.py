@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hopscale.target import State, Target, as_float, as_parameter, as_spin, check_ratios
+from hopscale.target import State, Target, as_float, as_parameter, check_ratios
 from hopscale.targets import lattice
 
 AXES = {"time": 0, "factor": 1}
@@ -97,11 +97,12 @@ class FHMM(Target):
 
     def _evaluate(self, x: State):
         along = AXES[self.axis]
-        s = as_spin(x, self.dtype)
+        spins = lattice.spins(x)
+        s = as_float(lattice.inside(spins), self.dtype)
         # In spins the chain prior is an Ising chain: a bond J between links, a field at the start.
         bond = 0.5 * (jnp.log(self.stay) - jnp.log1p(-self.stay))
         start = 0.5 * (jnp.log(self.first) - jnp.log1p(-self.first))
-        pull = lattice.pull(s, bond, along)
+        pull = lattice.pull(spins, bond, along)
         at_start = jax.lax.broadcasted_iota(jnp.int32, s.shape, along) == 0
         field = jnp.where(at_start, start, 0.0)
 

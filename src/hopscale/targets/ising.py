@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hopscale.target import State, Target, as_parameter, as_spin, check_ratios
+from hopscale.target import State, Target, as_float, as_parameter, check_ratios
 from hopscale.targets import lattice
 
 
@@ -70,7 +70,8 @@ class Ising(Target):
         return self._evaluate(x)[0]
 
     def _evaluate(self, x: State):
-        s = as_spin(x, self.dtype)
-        pull = sum(lattice.pull(s, bonds, axis) for axis, bonds in enumerate(self.coupling))
+        spins = lattice.spins(x)
+        s = as_float(lattice.inside(spins), self.dtype)
+        pull = sum(lattice.pull(spins, bonds, axis) for axis, bonds in enumerate(self.coupling))
         # Each bond is seen from both of its ends.
         return jnp.sum(s * (self.field + 0.5 * pull)), -2.0 * s * (self.field + pull)

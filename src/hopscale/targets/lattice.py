@@ -1,17 +1,36 @@
-"""Sums over neighbours on an open lattice."""
+"""Sums over neighbours on an open lattice.
+
+Spins stay int8 until they meet a coupling: the shifts and sums over the lattice, which move most
+of the bytes, are then four times lighter.
+"""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
+
+from hopscale.target import State, as_float
 
 
-def pull(
-    s: Float[Array, "*shape"], bonds: Float[Array, "..."], axis: int
-) -> Float[Array, "*shape"]:
+def spins(x: State) -> Int[Array, "*padded"]:
+    """Bits as spins 2x - 1 in int8, with a border of zeros: what lies beyond the lattice."""
+    return jnp.pad(2 * x.astype(jnp.int8) - 1, 1)
+
+
+def inside(s: Int[Array, "*padded"], axis: int | None = None, by: int = 0) -> State:
+    """The lattice without its border; with an axis, the lattice's neighbours `by` steps along."""
+    for a in range(s.ndim):
+        start = 1 + (by if a == axis else 0)
+        s = jax.lax.slice_in_dim(s, start, start + s.shape[a] - 2, axis=a)
+    return s
+
+
+def pull(s: Int[Array, "*padded"], bonds: Float[Array, "..."], axis: int) -> Float[Array, "*shape"]:
     """The sum of J_ij s_j over the one or two neighbours j of each site i along `axis`."""
-    n = s.shape[axis]
-    before = [(int(a == axis), 0) for a in range(s.ndim)]
-    after = [(0, int(a == axis)) for a in range(s.ndim)]
-    up = jnp.pad(bonds * jax.lax.slice_in_dim(s, 1, n, axis=axis), after)
-    down = jnp.pad(bonds * jax.lax.slice_in_dim(s, 0, n - 1, axis=axis), before)
-    return up + down
+    after, before = inside(s, axis, 1), inside(s, axis, -1)
+    if bonds.ndim == 0:
+        return bonds * as_float(after + before, bonds.dtype)
+    ahead = [(0, int(a == axis)) for a in range(s.ndim)]
+    behind = [(int(a == axis), 0) for a in range(s.ndim)]
+    return jnp.pad(bonds, ahead) * as_float(after, bonds.dtype) + jnp.pad(bonds, behind) * as_float(
+        before, bonds.dtype
+    )
