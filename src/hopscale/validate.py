@@ -119,6 +119,16 @@ def finite_start(chains: ChainState) -> None:
             f"{bad.size} of {log_prob.size} chains, first for chain {chain} at "
             f"{_shown(np.asarray(chains.x[chain]))}. Pass starting states in `init`."
         )
+    if chains.log_ratios is None:
+        return
+    ratios = np.asarray(jnp.any(jnp.isnan(chains.log_ratios.reshape(log_prob.size, -1)), axis=1))
+    if ratios.any():
+        chain = int(ratios.argmax())
+        raise ValueError(
+            f"the log-ratios must be numbers where chains start; they hold NaN for chain {chain} "
+            f"at {_shown(np.asarray(chains.x[chain]))}. Pass starting states in `init`, or check "
+            "the gradient of the log-density there."
+        )
 
 
 def all_invalid(proposals: int, offender: np.ndarray) -> NoReturn:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hopscale.native import cpu, gpu, reference
+from hopscale.native import cpu, reference
 
 __all__ = ["Status", "call", "in_use", "reference", "status", "use"]
 
@@ -53,12 +53,19 @@ def status() -> list[Status]:
     """The kernels for this machine's platforms."""
     found = [Status("cpu", *cpu.ready())]
     if _has_accelerator():
-        found.append(Status("gpu", *gpu.ready()))
+        found.append(Status("gpu", *_gpu().ready()))
     return found
 
 
 def _has_accelerator() -> bool:
     return any(device.platform != "cpu" for device in jax.devices())
+
+
+def _gpu():
+    """Imported where there is one: Pallas takes its time."""
+    from hopscale.native import gpu
+
+    return gpu
 
 
 def _fits(arrays) -> bool:
@@ -80,5 +87,5 @@ def call(name: str, *arrays, **settings):
     on_cpu = partial(getattr(cpu, name), **settings) if cpu.ready()[0] else plain
     if not _has_accelerator():
         return on_cpu(*arrays)
-    on_gpu = partial(getattr(gpu, name), **settings) if gpu.ready()[0] else plain
+    on_gpu = partial(getattr(_gpu(), name), **settings) if _gpu().ready()[0] else plain
     return jax.lax.platform_dependent(*arrays, default=plain, cpu=on_cpu, cuda=on_gpu)

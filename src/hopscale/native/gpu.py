@@ -1,5 +1,151 @@
-"""The operations of `select` for NVIDIA GPUs."""
+"""The operations of `select` as Pallas kernels for NVIDIA GPUs, in single precision.
+
+Each function works on one chain; `jax.vmap` adds the chains to the launch grid. The random bits
+are those of `jax.random.bits`, so a choice is the one `reference` makes, but for times that tie
+within rounding. A choice needs all of a chain in the registers of one program: beyond `MAX_SITES`
+sites, `reference` chooses.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plgpu
+
+from hopscale import balance as balancing
+from hopscale.native import reference
+from hopscale.native.pallas import kernels
+
+MAX_SITES = 2**14  # two counts of sites must fit in one int32
+TILES = 8  # into which a chain held in registers is cut, at most
+KNOWN = {None: "none", "barker": "barker", "sqrt": "sqrt", "min": "min", "max": "max"}
+
+
+class Knobs(NamedTuple):
+    """What may be tuned without changing a result (beyond rounding). Sizes are powers of two."""
+
+    warps: int | None = None  # of programs that hold a whole chain; None: by its length
+    pair_warps: int = 4  # of programs that compare pairs
+    rows: int = 128  # a program compares rows x columns pairs at a time
+    columns: int = 32
+    shares: int = 4  # programs that split the pairs, or the draws, of one chain
+    stride: int = 4096  # sites weighed at once to score a path
+    block: int = 1024  # steps of a path taken at once
+    interpret: bool = False  # run as plain JAX, on any device
+
+
+DEFAULT = Knobs()
 
 
 def ready() -> tuple[bool, str]:
-    return False, "no kernels yet"
+    """Whether these kernels run on the default device, and why not."""
+    if jax.default_backend() != "gpu":
+        return False, f"the default device is a {jax.default_backend()}"
+    version = jax.devices()[0].client.platform_version
+    if "cuda" not in version.lower():
+        return False, f"the kernels are for CUDA, this is {version}"
+    return True, f"Pallas, up to {MAX_SITES:,} sites"
+
+
+def race(key, values, length, *, balance, knobs: Knobs = DEFAULT):
+    n = values.size
+    if n > MAX_SITES:
+        return reference.race(key, values, length, balance=balance)
+    values, name = _named(values, balance)
+    outputs = [(n, bool), (n, jnp.int32), (n, jnp.int32), (n, jnp.float32), (1, jnp.float32)]
+    call = _call(kernels.race, outputs, knobs, n=n, tile=_tile(n, knobs, TILES), balance=name)
+    chosen, *found = call(jax.random.key_data(key), jnp.reshape(length, 1), values)
+    outputs = [(n, jnp.int32), (knobs.shares, jnp.float32)]
+    call = _call_pairs(kernels.order, outputs, knobs, n=n)
+    sites, log_probs = call(jnp.reshape(length, 1), *found)
+    return sites, chosen, jnp.sum(log_probs)
+
+
+def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: Knobs = DEFAULT):
+    values, name = _named(values, balance)
+    call = _call_path(values.size, knobs, backwards=backwards, balance=name)
+    return call(jnp.reshape(length, 1), values, sites, chosen)[0][0]
+
+
+def uniform(key, length, *, n, knobs: Knobs = DEFAULT):
+    if n > MAX_SITES:
+        return reference.uniform(key, length, n=n)
+    outputs = [(n, bool), (n, jnp.int32), (n, jnp.int32)]
+    call = _call(kernels.uniform, outputs, knobs, n=n, tile=_tile(n, knobs, TILES))
+    chosen, *found = call(jax.random.key_data(key), jnp.reshape(length, 1))
+    call = _call_pairs(kernels.order, [(n, jnp.int32)], knobs, n=n)
+    return call(jnp.reshape(length, 1), *found)[0], chosen
+
+
+def repeated(key, values, length, *, balance, knobs: Knobs = DEFAULT):
+    n = values.size
+    if n > MAX_SITES:
+        return reference.repeated(key, values, length, balance=balance)
+    log_weights = balancing.apply(balance, values)
+    outputs = [(n, jnp.float32), (1, jnp.int32), (n, bool)]
+    prepare = _call(kernels.cumulate, outputs, knobs, n=n, tile=_tile(n, knobs))
+    outputs = [(n, jnp.int32), (n, bool)]
+    call = _call_pairs(kernels.draw, outputs, knobs, aliases={4: 1}, n=n)
+    words = jax.random.key_data(key)
+    sites, chosen = call(words, jnp.reshape(length, 1), *prepare(log_weights))
+    log_prob = repeated_log_prob(log_weights, sites, length, balance=None, knobs=knobs)
+    return sites, chosen, log_prob
+
+
+def repeated_log_prob(values, sites, length, *, balance, knobs: Knobs = DEFAULT):
+    call = _call_path(values.size, knobs, backwards=True, balance="none")
+    return call(jnp.reshape(length, 1), balancing.apply(balance, values), sites)[0][0]
+
+
+def odd(sites, length, *, knobs: Knobs = DEFAULT):
+    n = sites.size
+    call = _call_pairs(kernels.odd, [(n, bool)], knobs, aliases={2: 0}, n=n)
+    return call(jnp.reshape(length, 1), sites, jnp.zeros(n, bool))[0]
+
+
+def _named(values, balance):
+    """Values as the kernels take them: balancing functions they do not know are applied here."""
+    if balance in KNOWN:
+        return values, KNOWN[balance]
+    return balancing.apply(balance, values), "none"
+
+
+def _call(kernel, outputs, knobs, warps=None, aliases=None, shares=1, **static):
+    """The kernel as a function of arrays, run by `shares` programs a chain."""
+    return pl.pallas_call(
+        functools.partial(kernel, **static),
+        grid=(shares,),
+        out_shape=[jax.ShapeDtypeStruct((size,), dtype) for size, dtype in outputs],
+        input_output_aliases=aliases or {},
+        # Named parameters also say that it is Triton, not another of Pallas' ways to a GPU.
+        compiler_params=plgpu.CompilerParams(
+            num_warps=warps or _warps(static["n"], knobs), num_stages=1
+        ),
+        interpret=knobs.interpret,
+    )
+
+
+def _call_pairs(kernel, outputs, knobs, n, **options):
+    """A kernel whose work on one chain is split."""
+    kernel = functools.partial(
+        kernel, programs=knobs.shares, rows=knobs.rows, columns=knobs.columns
+    )
+    return _call(kernel, outputs, knobs, knobs.pair_warps, shares=knobs.shares, n=n, **options)
+
+
+def _call_path(n, knobs, **static):
+    tile = min(_tile(min(n, MAX_SITES), knobs), knobs.stride)
+    outputs = [(1, jnp.float32)]
+    return _call(kernels.path, outputs, knobs, n=n, tile=tile, block=knobs.block, **static)
+
+
+def _warps(n: int, knobs: Knobs) -> int:
+    """Enough warps that a thread holds 32 sites or fewer, within what registers allow."""
+    return knobs.warps or min(16, max(4, pl.next_power_of_2(n) // 1024))
+
+
+def _tile(n: int, knobs: Knobs, tiles: int = 1) -> int:
+    """The size to hold n sites in so many tiles: a power of two, no thread without a site."""
+    return max(pl.next_power_of_2(-(-n // tiles)), 32 * _warps(n, knobs))

@@ -1,0 +1,220 @@
+"""Check and time the GPU kernels and whole steps.
+
+Run: python benchmarks/gpu.py [check] [steps] [time] [sweep]
+
+check: agreement with `reference`, PASS or FAIL a case. steps: whole steps of samplers, kernels
+against reference. time: the kernels alone. sweep: other knobs.
+Without an argument, the first three.
+"""
+
+import sys
+import time
+import traceback
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import hopscale as hs
+from hopscale import balance as balancing
+from hopscale import native
+from hopscale.native import gpu, reference
+
+SHAPES = [(100, 800), (100, 2500), (100, 5000), (100, 10_000), (4000, 10_000)]
+
+
+def say(*words) -> None:
+    print(*words, flush=True)
+
+
+def attempt(name: str, f) -> None:
+    """Run f; whatever goes wrong is printed, and the rest goes on."""
+    try:
+        f()
+    except Exception as error:
+        say(f"{name}: FAIL {type(error).__name__}: {str(error)[:600]}")
+        traceback.print_exc(limit=-3)
+
+
+def case(chains: int, n: int, length: int):
+    keys = jax.random.split(jax.random.key(0), chains)
+    x = 2.0 * jax.random.normal(jax.random.key(1), (chains, n))
+    return keys, x, jnp.full(chains, length, jnp.int32)
+
+
+def chains_of(function, **settings):
+    return jax.jit(jax.vmap(partial(function, **settings)))
+
+
+def near(a, b) -> bool:
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    return bool(np.all(np.abs(a - b) <= 2e-4 + 2e-5 * np.abs(b)))
+
+
+def in_order(sites, chosen, lengths, scores) -> bool:
+    """Whether sites follow increasing scores but for ties, and chosen are just these."""
+    for s, c, r, score in zip(*map(np.asarray, (sites, chosen, lengths, scores)), strict=True):
+        first = s[:r]
+        if len(set(first.tolist())) != r or set(np.flatnonzero(c)) != set(first.tolist()):
+            return False
+        if not np.allclose(score[first], np.sort(score)[:r], atol=1e-5, rtol=0):
+            return False
+    return True
+
+
+def check(chains: int, n: int, length: int, balance) -> None:
+    keys, x, lengths = case(chains, n, length)
+    sites, chosen, p = chains_of(gpu.race, balance=balance)(keys, x, lengths)
+    clocks = jax.vmap(lambda k: jnp.log(reference.clocks(k, n, x.dtype)))(keys)
+    path = x, sites, chosen, lengths
+    results = {"sites": in_order(sites, chosen, lengths, clocks - balancing.apply(balance, x))}
+    for back in (False, True):
+        settings = {"balance": balance, "backwards": back}
+        expected = chains_of(reference.order_log_prob, **settings)(*path)
+        results[f"back={back}"] = near(chains_of(gpu.order_log_prob, **settings)(*path), expected)
+        if not back:
+            results["log_prob"] = near(p, expected)
+    sites, chosen = chains_of(gpu.uniform, n=n)(keys, lengths)
+    expected, flags = chains_of(reference.uniform, n=n)(keys, lengths)
+    results["uniform"] = bool(jnp.all((sites == expected)[:, :length]) & jnp.all(chosen == flags))
+    sites, chosen, p = chains_of(gpu.repeated, balance=balance)(keys, x, lengths)
+    expected, *_ = chains_of(reference.repeated, balance=balance)(keys, x, lengths)
+    results["repeated"] = bool(jnp.mean((sites != expected)[:, :length]) < 5e-3)
+    scored = chains_of(reference.repeated_log_prob, balance=balance)(x, sites, lengths)
+    results["its log_prob"] = near(p, scored)
+    odd = chains_of(gpu.odd)(sites, lengths)
+    results["odd"] = bool(jnp.all(odd == jax.vmap(reference.odd)(sites, lengths)))
+    wrong = [name for name, right in results.items() if not right]
+    say(f"check {chains}x{n} R={length} {balance}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
+
+
+def clock(f, *args, iterations: int) -> float:
+    """Microseconds a call of f(i, *args) -> scalar, called in a compiled loop."""
+
+    @jax.jit
+    def loop(*args):
+        return jax.lax.fori_loop(
+            0, iterations, lambda i, total: total + f(i, *args), jnp.float32(0.0)
+        )
+
+    jax.block_until_ready(loop(*args))
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        jax.block_until_ready(loop(*args))
+        best = min(best, time.perf_counter() - start)
+    return best / iterations * 1e6
+
+
+def race_loop(implementation, **settings):
+    def f(i, keys, x, lengths):
+        # The input differs from turn to turn, lest the compiler moves the call out of the loop.
+        x = x + i.astype(jnp.float32) * 1e-3
+        sites, chosen, p = jax.vmap(partial(implementation.race, balance="barker", **settings))(
+            keys, x, lengths
+        )
+        return jnp.sum(p) + sites[0, 0] + chosen[0, 0]
+
+    return f
+
+
+def path_loop(implementation, **settings):
+    def f(i, x, sites, chosen, lengths):
+        x = x + i.astype(jnp.float32) * 1e-3
+        one = partial(implementation.order_log_prob, balance="barker", backwards=True, **settings)
+        return jnp.sum(jax.vmap(one)(x, sites, chosen, lengths))
+
+    return f
+
+
+def argsort(i, keys, x, lengths):
+    return jnp.argsort(x + i.astype(jnp.float32), axis=1)[0, 0].astype(jnp.float32)
+
+
+def timed(chains: int, n: int, sweep: bool) -> None:
+    length = round(n ** (2 / 3))
+    iterations = 200 if chains * n < 10**7 else 20
+    race = case(chains, n, length)
+    head = f"{chains}x{n} R={length}"
+
+    def line(name, f, *args):
+        run = lambda: say(f"{head} {name}: {clock(f, *args, iterations=iterations):.1f} us")  # noqa: E731
+        attempt(f"{head} {name}", run)
+
+    keys, x, lengths = race
+    sites, chosen, _ = chains_of(gpu.race, balance="barker")(*race)
+    path = x, sites, chosen, lengths
+    if not sweep:
+        line("race", race_loop(gpu), *race)
+        line("race, R=1 (all but the ordering)", race_loop(gpu), keys, x, lengths * 0 + 1)
+        line("order_log_prob", path_loop(gpu), *path)
+        line("jnp.argsort", argsort, *race)
+        line("reference.race", race_loop(reference), *race)
+        line("reference.order_log_prob", path_loop(reference), *path)
+        return
+    for warps in (4, 8, 16, 32):
+        knobs = gpu.Knobs(warps=warps)
+        line(f"race {warps=}", race_loop(gpu, knobs=knobs), keys, x, lengths * 0 + 1)
+        line(f"order_log_prob {warps=}", path_loop(gpu, knobs=knobs), *path)
+    for stride, block in ((1024, 1024), (2048, 512), (8192, 1024), (4096, 512), (4096, 256)):
+        knobs = gpu.Knobs(stride=stride, block=block)
+        line(f"order_log_prob {stride=} {block=}", path_loop(gpu, knobs=knobs), *path)
+    for rows, columns, warps, shares in [
+        (128, 32, 4, 2), (128, 32, 8, 4), (64, 32, 4, 8), (64, 32, 2, 8), (32, 32, 1, 16),
+        (128, 16, 4, 4), (64, 16, 4, 8),
+    ]:  # fmt: skip
+        knobs = gpu.Knobs(rows=rows, columns=columns, pair_warps=warps, shares=shares)
+        line(f"race {rows=} {columns=} {warps=} {shares=}", race_loop(gpu, knobs=knobs), *race)
+
+
+def step_time(target, sampler, scale, chains: int, steps: int) -> float:
+    """Milliseconds a step, compilation left out."""
+    settings = {"chains": chains, "warmup": 0, "scale": hs.Fixed(scale), "progress": False}
+    hs.sample(target, sampler, draws=2, chunk=10_000, **settings)
+    runs = [hs.sample(target, sampler, draws=steps, chunk=10_000, **settings) for _ in range(3)]
+    return min(run.run_seconds for run in runs) / steps * 1e3
+
+
+def steps() -> None:
+    for name, target, scale, chains in (
+        ("Bernoulli 800", hs.paper.bernoulli(800, "C2"), 152, 100),
+        ("Ising 50", hs.paper.ising(50, "C2"), 165, 100),
+        ("Ising 100", hs.paper.ising(100, "C2"), 420, 100),
+        ("Ising 100", hs.paper.ising(100, "C2"), 420, 4000),
+        ("FHMM 1000", hs.paper.fhmm(1000, "C2", variant="table"), 440, 100),
+    ):
+        count = 1000 if chains == 100 else 200
+        lbp = step_time(target, hs.LBP(), scale, chains, count)
+        walk = step_time(target, hs.RWM(), 1, chains, count)
+        gwg = step_time(target, hs.GWG(), scale // 3, chains, count)
+        with native.use("reference"):
+            plain = step_time(target, hs.LBP(), scale, chains, count // 5)
+        say(
+            f"{name} x {chains} chains: LBP {lbp:.4f} ms a step, GWG {gwg:.4f}, RWM-1 {walk:.4f}; "
+            f"LBP by the reference {plain:.4f} ({plain / lbp:.1f} x)"
+        )
+
+
+def main(parts: list[str]) -> None:
+    say("jax", jax.__version__, jax.devices(), gpu.ready())
+    parts = parts or ["check", "steps", "time"]
+    if "check" in parts:
+        for chains, n, length in [
+            (3, 1, 1), (3, 7, 7), (10, 100, 20), (10, 1000, 100), (100, 10_000, 464),
+            (4, 10_000, 10_000), (4, 16_384, 645), (3, 4097, 2),
+        ]:  # fmt: skip
+            for balance in (
+                ("barker", None) if n != 1000 else ("barker", None, "sqrt", "min", "max")
+            ):
+                attempt(f"check {n} {length}", partial(check, chains, n, length, balance))
+    if "steps" in parts:
+        attempt("steps", steps)
+    for part in ("time", "sweep"):
+        if part in parts:
+            for chains, n in SHAPES:
+                attempt(f"{chains}x{n}", partial(timed, chains, n, part == "sweep"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

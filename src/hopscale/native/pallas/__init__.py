@@ -1,0 +1,1 @@
+"""Pallas kernels for NVIDIA GPUs; `hopscale.native.gpu` calls them."""

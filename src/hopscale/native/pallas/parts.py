@@ -1,0 +1,181 @@
+"""What the kernels are made of: searching, compacting, random bits, weights, memory."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plgpu
+
+LEAST = 2.0**-120  # the least weight: see `inverse_weight`
+
+# Keys order sites as their times do. The ends leave room for +1, and for padding above all.
+FIRST = np.int32(-(2**31) + 1)
+LAST = np.int32(2**31 - 2)
+NEVER = np.int32(2**31 - 1)
+INFINITY = np.int32(0x7F800000)  # the bits of a float's
+
+
+def tiles(n, tile):
+    """All sites. Many small tiles fit n closer than one, whose size has to be a power of two."""
+    return [start + lax.iota(jnp.int32, tile) for start in range(0, n, tile)]
+
+
+def search(keys, length, n, start, times):
+    """The threshold by which `length` keys are in; where keys tie, the least that has as many.
+
+    Keeps a bracket low < high with fewer than `length` keys up to low, and at least `length`
+    up to high, until high has just `length` or there is nothing between. With `times`, keys
+    are the bits of floats and it aims where a steady rate would put the last of them; every
+    third turn it halves the bracket instead, which bounds the number of turns for any weights.
+    """
+    low, guess, high = start
+
+    def unfinished(state):
+        _, _, low, high, _, above = state
+        return (above > length) & (low + 1 < high)
+
+    def turn(state):
+        turns, middle, low, high, below, above = state
+        met = count([key <= middle for key in keys])
+        enough = met >= length
+        low, below = jnp.where(enough, low, middle), jnp.where(enough, below, met)
+        high, above = jnp.where(enough, middle, high), jnp.where(enough, met, above)
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        if times:
+            soon = lax.bitcast_convert_type(jnp.maximum(low, 0), jnp.float32)
+            late = lax.bitcast_convert_type(high, jnp.float32)
+            wanted = (length - below).astype(jnp.float32) + 0.5
+            part = wanted / ((above - below).astype(jnp.float32) + 1.0)
+            aim = jnp.where(late < jnp.inf, soon + (late - soon) * part, 2.0 * soon)
+            aim = jnp.clip(lax.bitcast_convert_type(aim, jnp.int32), low + 1, high - 1)
+            middle = jnp.where(lax.rem(turns, np.int32(3)) == 2, middle, aim)
+        return turns + 1, middle, low, high, below, above
+
+    guess = jnp.clip(guess, low + np.int32(1), high - np.int32(1))
+    zero = jnp.int32(0)
+    state = zero, guess, jnp.int32(low), jnp.int32(high), zero, jnp.int32(n)
+    return lax.while_loop(unfinished, turn, state)[3]
+
+
+def compact(keys, threshold, length):
+    """Who is among the first `length`, and each one's place in a list of these.
+
+    The list runs through the first of every tile, then the second of every tile, and so on:
+    one scan over a tile's worth of sums then serves all tiles.
+    """
+    below = [key < threshold for key in keys]
+    level = [key == threshold for key in keys]
+    room = length - count(below)
+    # One scan counts both kinds: those level with the threshold in the upper half of the word.
+    both = [
+        b.astype(jnp.int32) + (e.astype(jnp.int32) << 16) for b, e in zip(below, level, strict=True)
+    ]
+    sums = sum(both)
+    met = jnp.cumsum(sums, dtype=jnp.int32) - sums
+    chosen, places = [], []
+    for b, e, one in zip(below, level, both, strict=True):
+        levels = met >> 16
+        chosen.append(b | (e & (levels < room)))
+        places.append((met & 0xFFFF) + jnp.minimum(levels, room))
+        met = met + one
+    return chosen, places
+
+
+def count(masks):
+    return jnp.sum(sum(mask.astype(jnp.int32) for mask in masks), dtype=jnp.int32)
+
+
+def random_bits(key_ref, count):
+    """The 32 bits that `jax.random.bits` has at each index: threefry-2x32 of (0, index)."""
+    keys = key_ref[0], key_ref[1]
+    keys = *keys, keys[0] ^ keys[1] ^ np.uint32(0x1BD11BDA)
+    x, y = keys[0], count.astype(jnp.uint32) + keys[1]
+    x = jnp.broadcast_to(x, y.shape)
+    for group in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x = x + y
+            y = ((y << np.uint32(turn)) | (y >> np.uint32(32 - turn))) ^ x
+        x = x + keys[(group + 1) % 3]
+        y = y + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return x ^ y
+
+
+def unit(bits):
+    """The middle of each of 2^32 parts of the unit interval."""
+    return (bits.astype(jnp.float32) + 0.5) * 2.0**-32
+
+
+def scale(inputs, balance):
+    """The input whose weight is the unit, and the unit over weight 1: what keeps exp in range."""
+    top = jnp.max(inputs)
+    top = jnp.where(top > -jnp.inf, top, 0.0)  # no site has weight: all are alike
+    if balance in ("barker", "min"):
+        top = jnp.minimum(top, 0.0)
+    elif balance == "max":
+        top = jnp.maximum(top, 0.0)
+    return top, jnp.exp(top)
+
+
+def inverse_weight(x, scale, balance):
+    """Weights, as inverses: it is these that a clock is slowed by.
+
+    None is below `LEAST` of the unit. The choice and its probability both see that least weight,
+    so they agree with one another even where weights would underflow.
+    """
+    top, floor = scale
+    inverse = jnp.exp((top - x) * (0.5 if balance == "sqrt" else 1.0))
+    if balance == "barker":
+        inverse = floor + inverse
+    elif balance == "min":
+        inverse = jnp.maximum(floor, inverse)
+    elif balance == "max":
+        inverse = jnp.minimum(floor, inverse)
+    return jnp.where(inverse < 1 / LEAST, inverse, 1 / LEAST)  # also if it is NaN
+
+
+def spoiled(x, value):
+    """The value, or NaN where the input it was made from is NaN."""
+    return jnp.where(x == x, value, jnp.nan)
+
+
+def share(programs, size, block, body, initial):
+    """Fold `body(start, value)` over this program's share of the blocks of `size` things."""
+    program = pl.program_id(0)
+
+    def step(index, value):
+        return body((program + index * programs) * block, value)
+
+    blocks = ceil_div(size, block)
+    return lax.fori_loop(np.int32(0), ceil_div(blocks - program, programs), step, initial)
+
+
+def clear_tail(ref, length, n, programs, block=1024):
+    def clear(start, none):
+        at = length + start + lax.iota(jnp.int32, block)
+        store(ref, at, jnp.zeros(block, jnp.int32), at < n)
+        return none
+
+    share(programs, n - length, block, clear, jnp.int32(0))
+
+
+def ceil_div(a, b):
+    """Rounded up, for a above -b."""
+    return lax.div(a + (b - 1), jnp.int32(b))
+
+
+def load(ref, at, mask=None, other=None):
+    return plgpu.load(ref.at[at], mask=mask, other=other)
+
+
+def store(ref, at, value, mask):
+    plgpu.store(ref.at[at], value, mask=mask)
+
+
+def scatter(ref, at, value, mask):
+    """Store to places in no order; those outside the mask may coincide with some within.
+
+    The compiler spreads what it knows to be contiguous over threads otherwise than it does
+    scattered places, and to go from one to the other costs more than the contiguity gains. So
+    contiguous arrays too are read and written like this in kernels that scatter.
+    """
+    store(ref, jnp.where(mask, at, ref.shape[0]), value, mask)

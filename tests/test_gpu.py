@@ -1,0 +1,179 @@
+"""The GPU kernels against `reference`: interpreted on any device, and lowered for CUDA."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import jaxlib.version
+import numpy as np
+import pytest
+
+from hopscale import balance as balancing
+from hopscale.native import gpu, reference
+from hopscale.native.pallas import parts
+
+CHAINS = 3
+KNOBS = gpu.Knobs(interpret=True)
+SIZES = [(1, 1), (7, 2), (7, 7), (100, 31), (1000, 100), (4097, 700)]
+BALANCES = [None, "barker", "sqrt", "min", "max"]
+
+
+def case(n, length, spread=2.0):
+    keys = jax.random.split(jax.random.key(0), CHAINS)
+    x = spread * jax.random.normal(jax.random.key(1), (CHAINS, n))
+    # Chains of unequal lengths share one launch.
+    lengths = jnp.maximum(length - jnp.arange(CHAINS, dtype=jnp.int32), 1)
+    return keys, x, lengths
+
+
+def chains(function, **settings):
+    return jax.jit(jax.vmap(partial(function, **settings)))
+
+
+def close(a, b):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-5, atol=2e-4)
+
+
+def check_sites(sites, chosen, lengths, order):
+    """Sites follow `order` (increasing scores) but for ties; the rest is zero; chosen agrees."""
+    for s, c, length, score in zip(*map(np.asarray, (sites, chosen, lengths, order)), strict=True):
+        first = s[:length]
+        assert len(set(first)) == length
+        assert np.all(s[length:] == 0)
+        np.testing.assert_allclose(score[first], np.sort(score)[:length], atol=1e-5)
+        assert set(np.flatnonzero(c)) == set(first)
+
+
+@pytest.mark.parametrize(
+    ("n", "length", "balance"),
+    [*((n, r, "barker") for n, r in SIZES), *((100, 31, b) for b in BALANCES)],
+)
+def test_race(n, length, balance):
+    keys, x, lengths = case(n, length)
+    w = balancing.apply(balance, x)
+    sites, chosen, log_prob = chains(gpu.race, balance=balance, knobs=KNOBS)(keys, x, lengths)
+    times = jax.vmap(lambda k: jnp.log(reference.clocks(k, n, x.dtype)))(keys) - w
+    check_sites(sites, chosen, lengths, times)
+    for back in (False, True):
+        settings = {"balance": balance, "backwards": back}
+        ours = chains(gpu.order_log_prob, knobs=KNOBS, **settings)(x, sites, chosen, lengths)
+        theirs = chains(reference.order_log_prob, **settings)(x, sites, chosen, lengths)
+        close(ours, theirs)
+        if not back:
+            close(log_prob, theirs)
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [{"warps": 1}, {"shares": 7, "rows": 16, "columns": 16, "stride": 128, "block": 128}],
+)
+def test_knobs_change_nothing(knobs):
+    keys, x, lengths = case(500, 100)
+
+    def both(knobs):
+        def one(key, x, length):
+            sites, chosen, p = gpu.race(key, x, length, balance=None, knobs=knobs)
+            settings = {"balance": None, "backwards": True, "knobs": knobs}
+            back = gpu.order_log_prob(x, sites, chosen, length, **settings)
+            return (sites, chosen), (p, back)
+
+        return jax.jit(jax.vmap(one))(keys, x, lengths)
+
+    exact, near = both(KNOBS)
+    exact2, near2 = both(KNOBS._replace(**knobs))
+    jax.tree.map(np.testing.assert_array_equal, exact, exact2)
+    jax.tree.map(close, near, near2)
+
+
+@pytest.mark.parametrize(("n", "length"), SIZES)
+def test_uniform(n, length):
+    keys, _, lengths = case(n, length)
+    sites, chosen = chains(gpu.uniform, n=n, knobs=KNOBS)(keys, lengths)
+    expected, flags = chains(reference.uniform, n=n)(keys, lengths)
+    counted = jnp.arange(n)[None, :] < lengths[:, None]
+    np.testing.assert_array_equal(sites, jnp.where(counted, expected, 0))
+    np.testing.assert_array_equal(chosen, flags)
+
+
+@pytest.mark.parametrize(("n", "length"), SIZES[:-1])
+def test_repeated(n, length):
+    keys, x, lengths = case(n, length)
+    sites, chosen, log_prob = chains(gpu.repeated, balance="sqrt", knobs=KNOBS)(keys, x, lengths)
+    expected, *_ = chains(reference.repeated, balance="sqrt")(keys, x, lengths)
+    counted = jnp.arange(n)[None, :] < lengths[:, None]
+    # A cumulative sum may round otherwise and move a draw to the next site.
+    assert jnp.mean((sites != jnp.where(counted, expected, 0)).astype(float)) < 2e-3
+    assert jnp.all(jnp.where(counted, 0, sites) == 0)
+    close(log_prob, chains(reference.repeated_log_prob, balance="sqrt")(x, sites, lengths))
+    np.testing.assert_array_equal(chosen, jax.vmap(reference.flags)(sites, lengths))
+    odd = chains(gpu.odd, knobs=KNOBS)(sites, lengths)
+    np.testing.assert_array_equal(odd, jax.vmap(reference.odd)(sites, lengths))
+
+
+@pytest.mark.parametrize("balance", BALANCES)
+@pytest.mark.parametrize(("offset", "spread"), [(0.0, 300.0), (-400.0, 30.0), (400.0, 30.0)])
+def test_extreme_weights_give_valid_choices(balance, offset, spread):
+    n = 100
+    keys, x, _ = case(n, n, spread=spread)
+    x = (x + offset).at[:, :5].set(-jnp.inf)
+    for length in (n, 40):
+        r = jnp.full(CHAINS, length, jnp.int32)
+        sites, chosen, log_prob = chains(gpu.race, balance=balance, knobs=KNOBS)(keys, x, r)
+        assert np.all(np.isfinite(log_prob))
+        assert np.all(jnp.sum(chosen, 1) == length)
+        settings = {"balance": balance, "backwards": False, "knobs": KNOBS}
+        close(log_prob, chains(gpu.order_log_prob, **settings)(x, sites, chosen, r))
+
+
+@pytest.mark.parametrize("where", [3, 77])
+def test_nan_shows_in_the_probability(where):
+    keys, x, lengths = case(100, 20)
+    sites, chosen, _ = chains(reference.race, balance=None)(keys, x, lengths)
+    bad = x.at[:, where].set(jnp.nan)
+    settings = {"balance": "barker", "backwards": True, "knobs": KNOBS}
+    assert np.all(np.isnan(chains(gpu.order_log_prob, **settings)(bad, sites, chosen, lengths)))
+
+
+def test_many_sites_are_chosen_by_the_reference():
+    n, length = 20_000, 50
+    keys, x, lengths = case(n, length)
+    ours = chains(gpu.race, balance=None)(keys, x, lengths)
+    theirs = chains(reference.race, balance=None)(keys, x, lengths)
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    score = chains(gpu.order_log_prob, balance=None, backwards=False, knobs=KNOBS)
+    close(score(x, *theirs[:2], lengths), theirs[2])
+
+
+def test_ties_go_by_site():
+    keys = jnp.asarray([5, 3, 5, 5, 1, 7], jnp.int32)
+    tiles = [jnp.concatenate([keys, jnp.full(2, parts.NEVER)])]
+    start = np.int32(-1), np.int32(4), np.int32(100)
+    threshold = parts.search(tiles, jnp.int32(4), 6, start, False)
+    [chosen], [places] = parts.compact(tiles, threshold, jnp.int32(4))
+    assert np.flatnonzero(chosen).tolist() == [0, 1, 2, 4]
+    assert places[np.flatnonzero(chosen)].tolist() == [0, 1, 2, 3]
+
+
+# Later versions compile while they lower, which needs the CUDA plugin.
+@pytest.mark.skipif(
+    jaxlib.version.__version_info__ > (0, 10, 2) and jax.default_backend() != "gpu",
+    reason="this version of JAX lowers for CUDA only where there is a GPU",
+)
+@pytest.mark.parametrize("n", [1, 100, 10_000, 16_384])
+def test_lowers_for_cuda(n):
+    key = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 4))
+    x = jax.ShapeDtypeStruct((4, n), jnp.float32)
+    sites = jax.ShapeDtypeStruct((4, n), jnp.int32)
+    chosen = jax.ShapeDtypeStruct((4, n), bool)
+    length = jax.ShapeDtypeStruct((4,), jnp.int32)
+    back = {"balance": "barker", "backwards": True}
+    for function, settings, arrays in (
+        (gpu.race, {"balance": "barker"}, (key, x, length)),
+        (gpu.order_log_prob, back, (x, sites, chosen, length)),
+        (gpu.uniform, {"n": n}, (key, length)),
+        (gpu.repeated, {"balance": "sqrt"}, (key, x, length)),
+        (gpu.repeated_log_prob, {"balance": "sqrt"}, (x, sites, length)),
+        (gpu.odd, {}, (sites, length)),
+    ):
+        traced = chains(function, **settings).trace(*arrays)
+        assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()
