@@ -34,6 +34,15 @@ def test_same_key_gives_the_same_run_whatever_the_chunks(sampler):
     assert runs[0].draws.shape == (5, 20, 6, 6)
 
 
+def test_whole_pages_give_the_same_run(monkeypatch):
+    """The loop for GPUs, which idles beyond the last step, on the CPU."""
+    settings = {**SETTINGS, "keep": 3, "warmup": 41}
+    exact = hs.sample(TARGET, chunk=17, **settings)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    same(exact, hs.sample(TARGET, chunk=17, **settings))
+    same(exact, hs.sample(TARGET, chunk=1000, **settings))
+
+
 def test_another_key_gives_another_run():
     a = hs.sample(TARGET, **SETTINGS)
     b = hs.sample(TARGET, **{**SETTINGS, "key": 4})
@@ -281,7 +290,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_arguments_are_refused(name, monkeypatch):
-    monkeypatch.setattr("hopscale.run._start", None)  # nothing is compiled
+    monkeypatch.setattr("hopscale.loop.start", None)  # nothing is compiled
     settings, error, message = BAD[name]
     with pytest.raises(error, match=message):
         hs.sample(TARGET, **{**SETTINGS, **settings})

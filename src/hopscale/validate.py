@@ -131,11 +131,11 @@ def finite_start(chains: ChainState) -> None:
         )
 
 
-def all_invalid(proposals: int, offender: np.ndarray) -> NoReturn:
+def all_invalid(proposals: int, offender: np.ndarray | None) -> NoReturn:
     """Raise because no proposal could be judged."""
     raise InvalidDensityError(
         f"the log-density or its ratios were NaN or +inf at all {proposals:,} proposals, first at "
-        f"{_shown(offender)}. Check target.evaluate at that state."
+        f"{_shown(np.asarray(offender))}. Check target.evaluate at that state."
     )
 
 

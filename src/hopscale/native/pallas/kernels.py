@@ -116,7 +116,6 @@ def order(length_ref, keys_ref, found_ref, *refs, programs, n, rows, columns):
     log_prob = parts.share(programs, length, rows, rank, jnp.float32(0.0))
     if weighted:
         log_prob_ref[pl.program_id(0)] = log_prob
-    parts.clear_tail(sites_ref, length, n, programs)
 
 
 def path(length_ref, input_ref, sites_ref, *refs, n, tile, block, backwards, balance):
@@ -211,7 +210,6 @@ def draw(
         return none
 
     parts.share(programs, length, rows, draw, jnp.int32(0))
-    parts.clear_tail(sites_ref, length, n, programs)
 
 
 def odd(length_ref, sites_ref, clean_ref, result_ref, *, programs, n, rows, columns):

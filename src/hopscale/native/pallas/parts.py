@@ -149,15 +149,6 @@ def share(programs, size, block, body, initial):
     return lax.fori_loop(np.int32(0), ceil_div(blocks - program, programs), step, initial)
 
 
-def clear_tail(ref, length, n, programs, block=1024):
-    def clear(start, none):
-        at = length + start + lax.iota(jnp.int32, block)
-        store(ref, at, jnp.zeros(block, jnp.int32), at < n)
-        return none
-
-    share(programs, n - length, block, clear, jnp.int32(0))
-
-
 def ceil_div(a, b):
     """Rounded up, for a above -b."""
     return lax.div(a + (b - 1), jnp.int32(b))
