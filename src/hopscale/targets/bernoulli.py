@@ -21,10 +21,14 @@ class Bernoulli(Target):
     """
 
     p: Float[Array, "*shape"]
+    logit: Float[Array, "*shape"]
+    log_all_zero: Float[Array, ""]
     ratios: str = eqx.field(static=True)
 
     def __init__(self, p, ratios: str = "exact"):
         self.p = as_parameter("p", p)
+        self.logit = jnp.log(self.p) - jnp.log1p(-self.p)
+        self.log_all_zero = jnp.sum(jnp.log1p(-self.p))
         self.ratios = ratios
 
     def __check_init__(self):
@@ -52,12 +56,8 @@ class Bernoulli(Target):
     def dtype(self):
         return self.p.dtype
 
-    @property
-    def logit(self) -> Float[Array, "*shape"]:
-        return jnp.log(self.p) - jnp.log1p(-self.p)
-
     def _log_prob(self, x: State):
-        return jnp.sum(as_float(x, self.dtype) * self.logit + jnp.log1p(-self.p))
+        return self.log_all_zero + jnp.sum(as_float(x, self.dtype) * self.logit)
 
     def _evaluate(self, x: State):
         return self._log_prob(x), jnp.where(x == 1, -self.logit, self.logit)
