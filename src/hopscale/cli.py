@@ -25,7 +25,7 @@ def about() -> None:
 
     **hopscale sample ising --size 50** draws from one of the paper's targets and prints how well
     it went. **hopscale reproduce** compares samplers and puts the paper's numbers beside ours.
-    **hopscale info** says what it runs on.
+    **hopscale bench** times a step. **hopscale info** says what it runs on.
 
     In Python: `import hopscale as hs; run = hs.sample(hs.Bernoulli(p)); print(run)`.
     """
@@ -193,6 +193,30 @@ def reproduce(
     from hopscale.paper import compare
 
     compare.main(out, chains=chains, draws=draws, seed=seed, console=Console())
+
+
+@app.command()
+def bench(
+    profile: Annotated[str, typer.Option(help="quick or full")] = "full",
+    chains: Annotated[str, typer.Option(help="numbers of chains, with commas")] = "10,100",
+    out: Annotated[Path, typer.Option(help="folder for bench.csv and bench.png")] = Path("results"),
+) -> None:
+    """Time a step of each sampler on each target, kernels against the plain reference.
+
+    Prints a table, and saves it with a figure of cost against size. `full` takes some minutes.
+    """
+    from hopscale import bench as benchmark
+
+    if profile not in benchmark.SIZES:
+        raise ValueError(f"--profile must be quick or full; got {profile!r}.")
+    counts = chains.split(",")
+    if not all(count.strip().isdigit() and int(count) > 0 for count in counts):
+        raise ValueError(f"--chains takes positive numbers with commas, 10,100; got {chains!r}.")
+    console = Console()
+    cells, limits = benchmark.measure(profile, [int(c) for c in counts], console)
+    console.print(benchmark.table(cells, limits))
+    benchmark.save(out, cells, limits)
+    console.print(f"saved {out / 'bench.csv'} and {out / 'bench.png'}")
 
 
 @app.command()

@@ -1,9 +1,10 @@
 """One operation, three implementations.
 
 `reference` is plain JAX and runs anywhere, in any precision. `cpu` calls C++ kernels and `gpu`
-Pallas kernels; they take single precision and Threefry keys, JAX's default. All three have the
-same functions: arrays by position, settings by name. `call` chooses among them when it is traced;
-`status` says what stands ready, and why not.
+Pallas kernels; they take single precision and Threefry keys, JAX's default. Functions of one
+name do the same: arrays by position, settings by name. `call` chooses among them when it is
+traced; `status` says what stands ready, and why not. What XLA does well by itself on a platform
+has no kernel there.
 """
 
 from collections.abc import Iterator
@@ -74,9 +75,16 @@ def _fits(arrays) -> bool:
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             if "fry" not in str(jax.random.key_impl(array)):
                 return False
-        elif array.dtype not in (jnp.float32, jnp.int32, jnp.bool_):
+        elif array.dtype not in (jnp.float32, jnp.int32, jnp.int8, jnp.bool_):
             return False
     return True
+
+
+def _kernel(implementation, name: str, settings):
+    """The operation by these kernels, if they are ready and have it."""
+    if not implementation.ready()[0] or not hasattr(implementation, name):
+        return None
+    return partial(getattr(implementation, name), **settings)
 
 
 def call(name: str, *arrays, **settings):
@@ -84,8 +92,8 @@ def call(name: str, *arrays, **settings):
     plain = partial(getattr(reference, name), **settings)
     if _in_use == "reference" or not _fits(arrays):
         return plain(*arrays)
-    on_cpu = partial(getattr(cpu, name), **settings) if cpu.ready()[0] else plain
+    on_cpu = _kernel(cpu, name, settings) or plain
     if not _has_accelerator():
         return on_cpu(*arrays)
-    on_gpu = partial(getattr(_gpu(), name), **settings) if _gpu().ready()[0] else plain
+    on_gpu = _kernel(_gpu(), name, settings) or plain
     return jax.lax.platform_dependent(*arrays, default=plain, cpu=on_cpu, cuda=on_gpu)

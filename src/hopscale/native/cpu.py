@@ -1,4 +1,4 @@
-"""The operations of `select` as C++ kernels for the CPU, in single precision.
+"""The operations as C++ kernels for the CPU, in single precision.
 
 Each function works on one chain; a batch under `jax.vmap` is one call, shared out among the
 threads of XLA's pool. The package's build compiles them from `kernels/`.
@@ -16,7 +16,17 @@ from hopscale import balance as balancing
 
 # What the numbers given for the sites mean: the kernels' `Balance`.
 _CODES = {None: 0, "barker": 1, "sqrt": 2}
-_NAMES = ("Race", "OrderLogProb", "Repeated", "RepeatedLogProb", "Uniform", "Odd")
+_NAMES = (
+    "Race",
+    "OrderLogProb",
+    "Repeated",
+    "RepeatedLogProb",
+    "Uniform",
+    "Odd",
+    "Ising",
+    "IsingLogProb",
+    "Hamming",
+)
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 
@@ -67,6 +77,20 @@ def odd(sites, length):
     return _call("Odd", jax.ShapeDtypeStruct(sites.shape, jnp.bool_), sites, length)
 
 
+def ising(x, field, down, right):
+    outputs = (_SCALAR, jax.ShapeDtypeStruct(x.shape, jnp.float32))
+    return _call("Ising", outputs, x, field, down, right, vmap_method="expand_dims")
+
+
+def ising_log_prob(x, field, down, right):
+    return _call("IsingLogProb", _SCALAR, x, field, down, right, vmap_method="expand_dims")
+
+
+def hamming(x, origin):
+    flat = x.reshape(-1), origin.reshape(-1)
+    return _call("Hamming", _SCALAR, *flat, vmap_method="expand_dims")
+
+
 def _coded(values, balance):
     """Values as the kernels take them: balancing functions they do not know are applied here."""
     if balance in _CODES:
@@ -78,6 +102,7 @@ def _choice(n: int):
     return jax.ShapeDtypeStruct((n,), jnp.int32), jax.ShapeDtypeStruct((n,), jnp.bool_)
 
 
-def _call(name: str, outputs, *arrays, **settings):
-    call = jax.ffi.ffi_call(f"hopscale.{name}", outputs, vmap_method="broadcast_all")
+def _call(name: str, outputs, *arrays, vmap_method="broadcast_all", **settings):
+    # "expand_dims" leaves what is the same for all chains, such as parameters, in one copy.
+    call = jax.ffi.ffi_call(f"hopscale.{name}", outputs, vmap_method=vmap_method)
     return call(*arrays, **settings)

@@ -29,7 +29,7 @@ class Knobs(NamedTuple):
     warps: int | None = None  # of programs that hold a whole chain; None: by its length
     pair_warps: int = 4  # of programs that compare pairs
     rows: int = 128  # a program compares rows x columns pairs at a time
-    columns: int = 32
+    columns: int = 16
     shares: int = 4  # programs that split the pairs, or the draws, of one chain
     stride: int = 4096  # sites weighed at once to score a path
     block: int = 1024  # steps of a path taken at once

@@ -1,4 +1,4 @@
-"""The operations of `select` in plain JAX: what the kernels must agree with.
+"""The operations in plain JAX: what the kernels must agree with.
 
 The race gives every site a clock that rings after an exponential time,
 T_i = -log(1 - v_i) / w_i with v_i uniform; the first `length` sites to ring, in order, are the
@@ -104,3 +104,25 @@ def odd(sites: Sites, length: Int[Array, ""]) -> Flags:
     """The sites chosen an odd number of times."""
     counted = (jnp.arange(sites.size) < length).astype(jnp.int32)
     return jnp.zeros(sites.size, jnp.int32).at[sites].add(counted) % 2 == 1
+
+
+def ising(x: Int[Array, "p q"], field: Float[Array, "p q"], down, right):
+    """Log-probability and log-ratios of spins with one coupling along each axis."""
+    # Spins stay int8 until they meet a coupling: the shifts move most of the bytes.
+    bordered = jnp.pad(2 * x - 1, 1)
+    spins = bordered[1:-1, 1:-1].astype(field.dtype)
+    across = (bordered[2:, 1:-1] + bordered[:-2, 1:-1]).astype(field.dtype)
+    along = (bordered[1:-1, 2:] + bordered[1:-1, :-2]).astype(field.dtype)
+    pull = down * across + right * along
+    # Each bond is seen from both of its ends.
+    return jnp.sum(spins * (field + 0.5 * pull)), -2.0 * spins * (field + pull)
+
+
+def ising_log_prob(x: Int[Array, "p q"], field: Float[Array, "p q"], down, right):
+    """Log-probability alone."""
+    return ising(x, field, down, right)[0]
+
+
+def hamming(x: Int[Array, "*shape"], origin: Int[Array, "*shape"]) -> Float[Array, ""]:
+    """The number of sites that differ."""
+    return jnp.sum(x != origin, dtype=jnp.int32).astype(jnp.float32)

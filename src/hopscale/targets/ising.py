@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from hopscale import native
 from hopscale.target import State, Target, as_float, as_parameter, check_ratios
 from hopscale.targets import lattice
 
@@ -66,10 +67,19 @@ class Ising(Target):
     def dtype(self):
         return self.field.dtype
 
+    @property
+    def _plain(self) -> bool:
+        """A rectangle with one coupling along each axis, for which there are kernels."""
+        return len(self.shape) == 2 and all(bonds.ndim == 0 for bonds in self.coupling)
+
     def _log_prob(self, x: State):
+        if self._plain:
+            return native.call("ising_log_prob", x, self.field, *self.coupling)
         return self._evaluate(x)[0]
 
     def _evaluate(self, x: State):
+        if self._plain:
+            return native.call("ising", x, self.field, *self.coupling)
         spins = lattice.spins(x)
         s = as_float(lattice.inside(spins), self.dtype)
         pull = sum(lattice.pull(spins, bonds, axis) for axis, bonds in enumerate(self.coupling))

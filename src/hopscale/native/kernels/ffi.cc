@@ -1,6 +1,7 @@
-// The operations of `select` as XLA custom calls. Leading dimensions are chains.
+// The kernels as XLA custom calls. Leading dimensions are chains.
 
 #include "chains.h"
+#include "lattice.h"
 #include "race.h"
 #include "repeated.h"
 #include "uniform.h"
@@ -14,6 +15,7 @@ using Words = ffi::Buffer<ffi::U32>;
 using Floats = ffi::Buffer<ffi::F32>;
 using Ints = ffi::Buffer<ffi::S32>;
 using Flags = ffi::Buffer<ffi::PRED>;
+using States = ffi::Buffer<ffi::S8>;
 template <typename Buffer>
 using Out = ffi::Result<Buffer>;
 
@@ -104,9 +106,75 @@ ffi::Error odd(ffi::ThreadPool pool, Ints sites, Ints length, Out<Flags> is_odd)
                      });
 }
 
+// Arrays of one chain only, say of parameters, serve all chains.
+size_t stride(size_t size, size_t n) { return size == n ? 0 : n; }
+
+ffi::Error ising_or_part(ffi::ThreadPool pool, States x, Floats field, Floats down, Floats right,
+                         float* log_prob, float* ratios) {
+  const auto shape = x.dimensions();
+  const auto rows = static_cast<size_t>(shape[shape.size() - 2]);
+  const auto columns = static_cast<size_t>(shape[shape.size() - 1]);
+  const size_t n = rows * columns;
+  const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
+  hopscale::for_each_chain(
+      x.element_count() / n, n, threads - 1, [&](auto task) { pool.Schedule(std::move(task)); },
+      [=, x = x.typed_data(), step = stride(field.element_count(), n),
+       step_down = stride(down.element_count(), 1), step_right = stride(right.element_count(), 1),
+       field = field.typed_data(), down = down.typed_data(),
+       right = right.typed_data()](size_t chain) {
+        log_prob[chain] = hopscale::ising(x + chain * n, field + chain * step, rows, columns,
+                                          down[chain * step_down], right[chain * step_right],
+                                          ratios == nullptr ? nullptr : ratios + chain * n);
+      });
+  return ffi::Error::Success();
+}
+
+ffi::Error ising(ffi::ThreadPool pool, States x, Floats field, Floats down, Floats right,
+                 Out<Floats> log_prob, Out<Floats> ratios) {
+  return ising_or_part(pool, x, field, down, right, log_prob->typed_data(), ratios->typed_data());
+}
+
+ffi::Error ising_log_prob(ffi::ThreadPool pool, States x, Floats field, Floats down, Floats right,
+                          Out<Floats> log_prob) {
+  return ising_or_part(pool, x, field, down, right, log_prob->typed_data(), nullptr);
+}
+
+ffi::Error hamming(ffi::ThreadPool pool, States x, States origin, Out<Floats> distance) {
+  return over_chains(
+      pool, x.dimensions(),
+      [x = x.typed_data(), step = stride(origin.element_count(), x.dimensions().back()),
+       origin = origin.typed_data(),
+       distance = distance->typed_data()](size_t chain, size_t at, size_t n) {
+        distance[chain] = hopscale::hamming(x + at, origin + chain * step, n);
+      });
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Ising, ising,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<States>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Ret<Floats>()
+                                  .Ret<Floats>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(IsingLogProb, ising_log_prob,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<States>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Ret<Floats>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    Hamming, hamming,
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<States>().Arg<States>().Ret<Floats>());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(Race, draw<hopscale::race>, draw_signature());
 

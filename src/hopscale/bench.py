@@ -1,0 +1,244 @@
+"""How fast a step is: kernels against the sort-based reference, beside what the machine can do.
+
+All times are of whole steps of `sample`, compilation left out, and of one run: compare them as
+ratios, not across machines or days.
+"""
+
+import csv
+import platform
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from hopscale import native, paper
+from hopscale.run import sample
+from hopscale.samplers import GWG, LBP, RWM
+from hopscale.scale import Fixed
+from hopscale.target import Target
+
+SIZES = {
+    "quick": {"bernoulli": (100, 800), "ising": (20, 50), "fhmm": (200,)},
+    "full": {"bernoulli": (100, 800, 6400), "ising": (20, 50, 100), "fhmm": (200, 1000)},
+}
+# About where tuning ends on configuration C2: R = factor * N^(2/3).
+FACTOR = {"bernoulli": 1.77, "ising": 0.9, "fhmm": 1.5}
+SECONDS = 0.4  # of steps, for each number
+
+
+class Cell(NamedTuple):
+    """One line: what a step of all chains costs, by kernels and by the reference."""
+
+    target: str
+    size: int
+    sites: int
+    chains: int
+    sampler: str
+    scale: int
+    milliseconds: float
+    reference_milliseconds: float | None
+
+    @property
+    def site_updates(self) -> float:
+        """Sites looked at, over all chains, in a second."""
+        return self.sites * self.chains / self.milliseconds * 1e3
+
+
+class Roofline(NamedTuple):
+    """What the machine can do: bytes copied and random words drawn in a second."""
+
+    bytes_copied: float
+    words_by_jax: float
+    words_by_kernel: float
+
+
+def measure(profile: str, chains: Iterable[int], console: Console) -> tuple[list[Cell], Roofline]:
+    """Time every sampler on every target of the profile."""
+    jobs = [
+        (name, size, count)
+        for name, sizes in SIZES[profile].items()
+        for size in sizes
+        for count in chains
+    ]
+    cells = []
+    for name, size, count in track(
+        jobs, "timing", console=console, transient=True, disable=not console.is_terminal
+    ):
+        made = getattr(paper, name)(size, "C2")
+        scale = max(1, min(made.num_sites, round(FACTOR[name] * made.num_sites ** (2 / 3))))
+        for sampler, r in ((LBP(), scale), (GWG(), max(1, scale // 3)), (RWM(), 1)):
+            cells.append(
+                Cell(
+                    target=name,
+                    size=size,
+                    sites=made.num_sites,
+                    chains=count,
+                    sampler=f"{type(sampler).__name__}-{r}" if r == 1 else type(sampler).__name__,
+                    scale=r,
+                    milliseconds=step_milliseconds(made, sampler, r, count),
+                    reference_milliseconds=_by_reference(made, sampler, r, count),
+                )
+            )
+    return cells, roofline()
+
+
+def step_milliseconds(target: Target, sampler, scale: int, chains: int) -> float:
+    """The least time of a step over three runs, each of about SECONDS."""
+    settings = {"chains": chains, "warmup": 0, "scale": Fixed(scale), "progress": False}
+    once = sample(target, sampler, draws=32, chunk=32, **settings)  # compiles
+    steps = int(np.clip(SECONDS / 3 / (once.run_seconds / 32), 4, 4096)) // 32 * 32 or 4
+    runs = [sample(target, sampler, draws=steps, chunk=steps, **settings) for _ in range(3)]
+    return min(run.run_seconds for run in runs) / steps * 1e3
+
+
+def _by_reference(target: Target, sampler, scale: int, chains: int) -> float | None:
+    if isinstance(sampler, RWM) and chains < 100:
+        return None
+    with native.use("reference"):
+        settings = {"chains": chains, "warmup": 0, "scale": Fixed(scale), "progress": False}
+        sample(target, sampler, draws=1, chunk=1, **settings)
+        steps = 3 if jax.default_backend() == "cpu" else 32
+        return (
+            sample(target, sampler, draws=steps, chunk=steps, **settings).run_seconds / steps * 1e3
+        )
+
+
+def roofline() -> Roofline:
+    """Measure copy bandwidth and the rate of random words, on arrays far larger than caches."""
+    n = 2**26
+    array = jnp.zeros(n, jnp.float32)
+    # In place, or it is the time to be given memory that is measured.
+    add = jax.jit(lambda x: x + 1.0, donate_argnums=0)
+    array = add(array)
+    best = np.inf
+    for _ in range(5):
+        began = time.perf_counter()
+        array = jax.block_until_ready(add(array))
+        best = min(best, time.perf_counter() - began)
+    seconds = float(best)
+    key = jax.random.key(0)
+    by_jax = _seconds(jax.jit(lambda k: jax.random.bits(k, (2**22,), jnp.uint32)), key)
+    keys = jax.random.split(key, 256)
+    draw = jax.jit(jax.vmap(lambda k: native.call("uniform", k, jnp.int32(1), n=2**14)[0][0]))
+    by_kernel = _seconds(draw, keys)
+    return Roofline(8 * n / seconds, 2**22 / by_jax, 2**22 / by_kernel)
+
+
+def _seconds(function, argument) -> float:
+    jax.block_until_ready(function(argument))
+    best = np.inf
+    for _ in range(5):
+        began = time.perf_counter()
+        jax.block_until_ready(function(argument))
+        best = min(best, time.perf_counter() - began)
+    return float(best)
+
+
+def hardware() -> str:
+    """The device, in words."""
+    device = jax.devices()[0]
+    kind = device.device_kind
+    if device.platform == "cpu":
+        cpuinfo = Path("/proc/cpuinfo")
+        names = [
+            line.split(":")[1].strip()
+            for line in (cpuinfo.read_text().splitlines() if cpuinfo.exists() else [])
+            if line.startswith("model name")
+        ]
+        kind = f"{names[0]}, {len(names)} cores" if names else platform.processor()
+    return f"{kind}; JAX {jax.__version__}, Python {platform.python_version()}"
+
+
+def table(cells: list[Cell], limits: Roofline) -> Table:
+    """The cells as a readable table."""
+    made = Table(
+        title=f"Cost of a step on {hardware()}",
+        caption=(
+            f"copying {limits.bytes_copied / 1e9:,.1f} GB/s; random words: kernels "
+            f"{limits.words_by_kernel / 1e9:.2f}, JAX {limits.words_by_jax / 1e9:.2f} G/s"
+        ),
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    for column in ("target", "sampler"):
+        made.add_column(column, no_wrap=True)
+    for column in ("chains", "R", "ms/step", "steps/s", "M sites/s", "vs walk", "plain ms", "x"):
+        made.add_column(column, justify="right")
+    walks = {(c.target, c.size, c.chains): c for c in cells if c.sampler == "RWM-1"}
+    for c in cells:
+        walk = walks[c.target, c.size, c.chains]
+        slow = c.reference_milliseconds
+        made.add_row(
+            f"{c.target} {c.size}",
+            c.sampler,
+            f"{c.chains:,}",
+            str(c.scale),
+            f"{c.milliseconds:.3f}",
+            f"{1e3 / c.milliseconds:,.0f}",
+            f"{c.site_updates / 1e6:,.0f}",
+            f"{c.milliseconds / walk.milliseconds:.2f}",
+            "-" if slow is None else f"{slow:.4g}",
+            "-" if slow is None else f"{slow / c.milliseconds:.0f}",
+            end_section=c.sampler == "RWM-1",
+        )
+    return made
+
+
+def save(out: Path, cells: list[Cell], limits: Roofline) -> None:
+    """Write bench.csv and bench.png."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "bench.csv").open("w", newline="") as file:
+        file.write(f"# {hardware()}\n")
+        for name, value in limits._asdict().items():
+            file.write(f"# {name} per second: {value:.4g}\n")
+        writer = csv.writer(file)
+        writer.writerow(Cell._fields)
+        writer.writerows(cells)
+    figure(out / "bench.png", cells, limits)
+
+
+def figure(path: Path, cells: list[Cell], limits: Roofline) -> None:
+    """Cost of a step against the number of sites, with the machine's own limits."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    chains = max(c.chains for c in cells)
+    names = list(dict.fromkeys(c.target for c in cells))
+    drawn, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3.2), sharey=True)
+    lines = {"LBP": ("#d1622b", "o"), "GWG": ("#4c72b0", "s"), "RWM-1": ("#7a7a7a", "^")}
+    for axis, name in zip(np.atleast_1d(axes), names, strict=True):
+        for sampler, (color, mark) in lines.items():
+            points = [
+                c for c in cells if (c.target, c.sampler, c.chains) == (name, sampler, chains)
+            ]
+            n = [c.sites for c in points]
+            axis.plot(n, [c.milliseconds for c in points], mark + "-", color=color, label=sampler)
+            slow = [c.reference_milliseconds or np.nan for c in points]
+            axis.plot(n, slow, mark + ":", color=color, mfc="none", lw=1)
+        ends = np.array([min(c.sites for c in cells), max(c.sites for c in cells)])
+        words = ends * chains / limits.words_by_kernel * 1e3
+        # Read a log-ratio and a bit, write them anew: the least a step can move.
+        moved = ends * chains * 10 / limits.bytes_copied * 1e3
+        axis.plot(ends, words, "-", color="#bbbbbb", lw=1, label="a random word a site")
+        axis.plot(ends, moved, "--", color="#bbbbbb", lw=1, label="10 bytes a site")
+        axis.set(xscale="log", yscale="log", title=name, xlabel="sites N")
+        axis.spines[["top", "right"]].set_visible(False)
+    first = np.atleast_1d(axes)[0]
+    first.set_ylabel(f"ms a step, {chains} chains")
+    first.plot([], [], "k:", lw=1, label="by the reference")
+    first.legend(frameon=False, fontsize=7)
+    drawn.suptitle(hardware(), fontsize=8, color="#777777", x=0.01, ha="left")
+    drawn.tight_layout()
+    drawn.savefig(path, dpi=160)
+    plt.close(drawn)
