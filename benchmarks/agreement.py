@@ -65,11 +65,11 @@ def order() -> None:
         warmup = 2000 + int(8 * hs.theory.optimal_scale(target))
         run = hs.sample(
             target,
-            chains=50,
+            chains=100,
             warmup=warmup,
             draws=500,
             progress=False,
-            init=np.random.default_rng(size).random((50, size)) < np.asarray(target.p),
+            init=np.random.default_rng(size).random((100, size)) < np.asarray(target.p),
         )
         row(f"Bernoulli {size} C2 ALBP", run)
         best.append(run.scale)

@@ -184,12 +184,12 @@ def steps() -> None:
         ("Ising 100", hs.paper.ising(100, "C2"), 420, 4000),
         ("FHMM 1000", hs.paper.fhmm(1000, "C2", variant="table"), 440, 100),
     ):
-        count = 1000 if chains == 100 else 200
+        count = 1024 if chains == 100 else 256
         lbp = step_time(target, hs.LBP(), scale, chains, count)
         walk = step_time(target, hs.RWM(), 1, chains, count)
         gwg = step_time(target, hs.GWG(), scale // 3, chains, count)
         with native.use("reference"):
-            plain = step_time(target, hs.LBP(), scale, chains, count // 5)
+            plain = step_time(target, hs.LBP(), scale, chains, count // 4)
         say(
             f"{name} x {chains} chains: LBP {lbp:.4f} ms a step, GWG {gwg:.4f}, RWM-1 {walk:.4f}; "
             f"LBP by the reference {plain:.4f} ({plain / lbp:.1f} x)"

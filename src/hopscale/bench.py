@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from hopscale import native, paper
+from hopscale import loop, native, paper
 from hopscale.run import sample
 from hopscale.samplers import GWG, LBP, RWM
 from hopscale.scale import Fixed
@@ -44,7 +44,7 @@ class Cell(NamedTuple):
     sampler: str
     scale: int
     milliseconds: float
-    reference_milliseconds: float | None
+    reference_milliseconds: float
 
     @property
     def site_updates(self) -> float:
@@ -90,25 +90,24 @@ def measure(profile: str, chains: Iterable[int], console: Console) -> tuple[list
     return cells, roofline()
 
 
-def step_milliseconds(target: Target, sampler, scale: int, chains: int) -> float:
-    """The least time of a step over three runs, each of about SECONDS."""
+def step_milliseconds(target: Target, sampler, scale: int, chains: int, most: int = 4096) -> float:
+    """The least time of a step over three runs, each long enough to outweigh what a call costs."""
     settings = {"chains": chains, "warmup": 0, "scale": Fixed(scale), "progress": False}
-    once = sample(target, sampler, draws=32, chunk=32, **settings)  # compiles
-    steps = int(np.clip(SECONDS / 3 / (once.run_seconds / 32), 4, 4096)) // 32 * 32 or 4
-    runs = [sample(target, sampler, draws=steps, chunk=steps, **settings) for _ in range(3)]
-    return min(run.run_seconds for run in runs) / steps * 1e3
+
+    def seconds(steps: int) -> float:
+        return sample(target, sampler, draws=steps, chunk=steps, **settings).run_seconds
+
+    steps = min(loop.PAGE, most)
+    seconds(steps)  # compiles
+    while steps < most and seconds(steps) < SECONDS / 12:
+        steps = min(4 * steps, most)
+    return min(seconds(steps) for _ in range(3)) / steps * 1e3
 
 
-def _by_reference(target: Target, sampler, scale: int, chains: int) -> float | None:
-    if isinstance(sampler, RWM) and chains < 100:
-        return None
+def _by_reference(target: Target, sampler, scale: int, chains: int) -> float:
     with native.use("reference"):
-        settings = {"chains": chains, "warmup": 0, "scale": Fixed(scale), "progress": False}
-        sample(target, sampler, draws=1, chunk=1, **settings)
-        steps = 3 if jax.default_backend() == "cpu" else 32
-        return (
-            sample(target, sampler, draws=steps, chunk=steps, **settings).run_seconds / steps * 1e3
-        )
+        most = 2 if jax.default_backend() == "cpu" and target.num_sites * chains > 10**5 else 512
+        return step_milliseconds(target, sampler, scale, chains, most)
 
 
 def roofline() -> Roofline:
@@ -186,8 +185,8 @@ def table(cells: list[Cell], limits: Roofline) -> Table:
             f"{1e3 / c.milliseconds:,.0f}",
             f"{c.site_updates / 1e6:,.0f}",
             f"{c.milliseconds / walk.milliseconds:.2f}",
-            "-" if slow is None else f"{slow:.4g}",
-            "-" if slow is None else f"{slow / c.milliseconds:.0f}",
+            f"{slow:.4g}",
+            f"{slow / c.milliseconds:.0f}",
             end_section=c.sampler == "RWM-1",
         )
     return made
@@ -224,7 +223,7 @@ def figure(path: Path, cells: list[Cell], limits: Roofline) -> None:
             ]
             n = [c.sites for c in points]
             axis.plot(n, [c.milliseconds for c in points], mark + "-", color=color, label=sampler)
-            slow = [c.reference_milliseconds or np.nan for c in points]
+            slow = [c.reference_milliseconds for c in points]
             axis.plot(n, slow, mark + ":", color=color, mfc="none", lw=1)
         ends = np.array([min(c.sites for c in cells), max(c.sites for c in cells)])
         words = ends * chains / limits.words_by_kernel * 1e3

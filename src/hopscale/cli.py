@@ -127,7 +127,7 @@ def sample(
         }
         print(json.dumps(_plain({**run.summary(), **name})))
     else:
-        Console().print(run)
+        _console().print(run)
     if run.interrupted:
         raise typer.Exit(130)
 
@@ -192,7 +192,7 @@ def reproduce(
     """
     from hopscale.paper import compare
 
-    compare.main(out, chains=chains, draws=draws, seed=seed, console=Console())
+    compare.main(out, chains=chains, draws=draws, seed=seed, console=_console())
 
 
 @app.command()
@@ -212,7 +212,7 @@ def bench(
     counts = chains.split(",")
     if not all(count.strip().isdigit() and int(count) > 0 for count in counts):
         raise ValueError(f"--chains takes positive numbers with commas, 10,100; got {chains!r}.")
-    console = Console()
+    console = _console()
     cells, limits = benchmark.measure(profile, [int(c) for c in counts], console)
     console.print(benchmark.table(cells, limits))
     benchmark.save(out, cells, limits)
@@ -242,6 +242,12 @@ def info() -> None:
         print(f"{name:10} {value}")
 
 
+def _console() -> Console:
+    """Tables keep their columns where no terminal says how wide it is."""
+    console = Console()
+    return console if console.is_terminal else Console(width=110)
+
+
 def main() -> None:
     """Run a command; errors of the user's making are one line, not a traceback."""
     try:
@@ -252,3 +258,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("hopscale: stopped", file=sys.stderr)
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
