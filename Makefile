@@ -2,18 +2,21 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: help setup test lint types unit format reproduce bench docs clean
+.PHONY: help setup test lint types unit sanitize format reproduce bench docs clean
 
 help:
 	@echo "make reproduce   set up, run the main experiment, write a table and a figure to results/"
 	@echo "make test        set up, then lint, type-check and test"
+	@echo "make bench       set up, time a step of each sampler"
+	@echo "make sanitize    run the C++ kernels under the address and thread sanitizers"
+	@echo "make docs        build the documentation into site/"
 	@echo "make setup       only create .venv and install everything into it"
 	@echo "make format      format the code"
 	@echo "make clean       remove what was built"
 
 setup: .venv/.ready
 
-.venv/.ready: requirements.txt pyproject.toml
+.venv/.ready: requirements.txt pyproject.toml setup.py $(wildcard src/hopscale/native/kernels/*)
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "hopscale needs Python 3.11 or newer"'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
@@ -32,12 +35,22 @@ types: setup
 unit: setup
 	$(BIN)/pytest -n 2 -q
 
+sanitize:
+	sh tests/sanitize/run.sh
+
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 reproduce: setup
 	$(BIN)/hopscale reproduce
+
+bench: setup
+	$(BIN)/hopscale bench
+
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]' --no-build-isolation
+	$(BIN)/mkdocs build
 
 clean:
 	rm -rf .venv build results src/*.egg-info src/hopscale/native/*.so

@@ -51,6 +51,17 @@ def test_functions_of_the_wrong_shape_are_refused():
         hs.LBP(lambda s: jnp.sum(s))
 
 
+def test_unhashable_functions_are_refused():
+    class Tilted:
+        __hash__ = None  # pyright: ignore
+
+        def __call__(self, s):
+            return 0.5 * s
+
+    with pytest.raises(TypeError, match="hashable"):
+        hs.LBP(Tilted())
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match=r"'barker'.*got 'baker'"):
         hs.LBP("baker")

@@ -23,7 +23,7 @@ def fails(*arguments):
 def test_help_names_the_commands():
     done = RUN.invoke(cli.app, ["--help"])
     assert done.exit_code == 0
-    for command in ("sample", "reproduce", "info"):
+    for command in ("sample", "reproduce", "bench", "info"):
         assert command in done.output
 
 
@@ -61,6 +61,10 @@ def test_wrong_arguments_say_what_is_right(tmp_path):
     assert "C1, C2, C3" in fails("ising", "--config", "C4")
     assert "setting of bernoulli" in fails("ising", "--spacing", "even")
     assert "R = 99 for 25 sites" in fails("ising", "--size", "5", "--scale", "99")
+    assert "setting of gwg, not of lbp" in fails("ising", "--repeats", "once")
+    assert "setting of lbp and gwg, not of rwm" in fails(
+        "ising", "--sampler", "rwm", "--balance", "sqrt"
+    )
     assert "give one of them" in fails("ising", "--scale", "2", "--rate", "0.5")
     assert "at least 1" in fails("ising", "--draws", "0")
     assert "no folder" in fails("ising", "--save", str(tmp_path / "none" / "x.npz"))

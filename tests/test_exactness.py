@@ -15,7 +15,7 @@ SAMPLERS = [
     *(hs.GWG(balance, repeats) for balance in BALANCES for repeats in ("once", "parity")),
     hs.RWM(),
 ]
-TARGETS = ("one site", "ising", "symmetric ising", "quadratic")
+TARGETS = ("one site", "bernoulli", "ising", "symmetric ising", "fhmm", "quadratic")
 
 
 def gap(target, sampler, scale):
@@ -39,7 +39,9 @@ def test_target_is_invariant(x64, sampler, name):
         assert gap(target, sampler, scale) < 1e-10
 
 
-@pytest.mark.parametrize("sampler", [hs.LBP(), hs.LBP("sqrt", "same"), hs.RWM()], ids=str)
+@pytest.mark.parametrize(
+    "sampler", [hs.LBP(), hs.LBP("sqrt", "same"), hs.GWG(), hs.GWG("sqrt", "parity"), hs.RWM()]
+)
 def test_target_of_six_sites_is_invariant(x64, sampler):
     rng = np.random.default_rng(3)
     target = hs.FHMM(rng.normal(size=3), rng.normal(size=2), -0.2, 0.7)
@@ -145,6 +147,18 @@ def test_fractional_scale_keeps_exact_draws_exact():
 def test_categories_keep_exact_draws_exact():
     for sampler in (hs.LBP(), hs.GWG(), hs.RWM()):
         assert hs.check.invariance(categories(), sampler, 2, false_alarm=FALSE_ALARM)
+
+
+def test_a_test_that_cannot_tell_says_so():
+    with pytest.raises(ValueError, match="more draws"):
+        hs.check.invariance(hs.Bernoulli(np.full(3, 1e-4)), hs.RWM(), draws=1000)
+
+
+def test_checks_refuse_what_is_not_a_target_or_a_sampler():
+    with pytest.raises(TypeError, match="a target and a sampler"):
+        hs.check.invariance(3, hs.LBP())  # pyright: ignore
+    with pytest.raises(TypeError, match="scale must be an integer"):
+        hs.check.transition_matrix(small_targets()["ising"], hs.LBP(), 2.5)  # pyright: ignore
 
 
 def test_checks_refuse_large_targets():

@@ -73,6 +73,23 @@ def test_ess_survives_averaging_into_blocks():
     assert blocks.mean() == pytest.approx(diagnostics.effective_sample_size(trace).mean(), rel=0.1)
 
 
+def test_r_hat_survives_averaging_into_blocks():
+    trace = RNG.normal(size=(8, 16_384)) + 0.1 * np.arange(8)[:, None]
+    moments = in_pieces(Moments(8), trace.T, [])
+    single = diagnostics.r_hat(trace)
+    for capacity in (4096, 256):
+        recorder = in_pieces(Trace(8, capacity=capacity), trace.T, [])
+        blocks = diagnostics.r_hat(recorder.values, recorder.block, moments.variance)
+        assert blocks == pytest.approx(single, abs=2e-3)
+
+
+def test_many_chains_are_taken_in_parts():
+    trace = autoregressive(0.5, 130, 500)
+    whole = diagnostics.effective_sample_size(trace)
+    each = [diagnostics.effective_sample_size(row[None])[0] for row in trace]
+    np.testing.assert_allclose(whole, each)
+
+
 def test_ess_of_a_stuck_chain_is_one():
     assert diagnostics.effective_sample_size(np.full((1, 100), 0.1)).tolist() == [1.0]
 

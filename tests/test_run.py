@@ -1,5 +1,6 @@
 """The loop: reproducible, bounded, stoppable, and honest about what went wrong."""
 
+import functools
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
+from hopscale import native
 
 TARGET = hs.paper.ising(6, "C2")
 SETTINGS = {"chains": 5, "warmup": 40, "draws": 60, "key": 3, "progress": False}
@@ -256,6 +258,37 @@ def test_zero_density_start_is_refused():
         hs.sample(target, init=np.zeros(6, int), **SETTINGS)
 
 
+@pytest.mark.parametrize("implementation", ["kernels", "reference"])
+def test_impossible_moves_are_rejections_not_errors(implementation):
+    target = hs.LogDensity(
+        lambda x: jnp.where(jnp.all(x == x[0]), 0.0, -jnp.inf), (4,), ratios="exact"
+    )
+    with native.use(implementation):
+        run = hs.sample(target, init=np.zeros(4, int), scale=hs.Fixed(4), **SETTINGS)
+    assert (run.invalid, run.acceptance) == (0, 0.0)
+
+
+def test_states_next_to_an_invalid_one_are_visited():
+    """With exact ratios the invalid neighbour has no weight, and the rest is sampled as it is."""
+
+    def log_density(x):
+        return jnp.where(jnp.all(x[:2] == 1), jnp.nan, 0.3 * x[2])
+
+    target = hs.LogDensity(log_density, (3,), ratios="exact")
+    start = np.array([1, 0, 0])
+    run = hs.sample(target, chains=50, warmup=0, draws=200, init=start, keep=20,
+                    scale=hs.Fixed(1), progress=False)  # fmt: skip
+    assert run.draws is not None
+    assert run.invalid == 0
+    seen = {tuple(x) for x in run.draws.reshape(-1, 3).tolist()}
+    assert seen == {(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1) if a + b < 2}
+
+
+def test_other_kinds_of_keys_work():
+    run = hs.sample(TARGET, **{**SETTINGS, "key": jax.random.key(0, impl="rbg")})
+    assert run.num_draws == 60
+
+
 def test_sites_that_cannot_move_do_not_break_the_race():
     """With R beyond the sites of positive weight, the step is rejected, not NaN."""
     target = hs.LogDensity(
@@ -280,7 +313,10 @@ BAD = {
     "keep": ({"keep": "some"}, ValueError, "'all', 'last'"),
     "keep 0": ({"keep": 0}, ValueError, "'all', 'last'"),
     "keep too few": ({"keep": 61}, ValueError, "which is none"),
-    "statistic": ({"statistic": lambda x: x}, ValueError, "one number"),
+    "statistic": ({"statistic": lambda x: x}, ValueError, "one real number"),
+    "complex": ({"statistic": lambda x: jnp.sum(x) * 1j}, ValueError, "one real number"),
+    "long seed": ({"key": 2**70}, ValueError, "64 bits"),
+    "many keeps": ({"keep": np.array([1, 2])}, ValueError, "'all', 'last'"),
     "no function": ({"statistic": 3}, TypeError, "function of one state"),
     "key": ({"key": "seed"}, TypeError, "seed"),
     "many keys": ({"key": jax.random.split(jax.random.key(0), 3)}, TypeError, "one JAX key"),
@@ -360,6 +396,17 @@ def test_ctrl_c_during_warmup_returns_an_empty_run():
     )
     assert run.interrupted
     assert (run.num_draws, run.draws) == (0, None)
+    last = hs.sample(
+        TARGET,
+        chains=1,
+        warmup=100_000,
+        draws=10,
+        chunk=10,
+        progress=False,
+        statistic=interrupt_after(30),
+        keep="last",
+    )
+    assert (last.num_draws, last.draws) == (0, None)
     assert np.isnan(run.acceptance)
     assert "stopped by Ctrl-C" in str(run)
 
@@ -380,6 +427,14 @@ def test_print_is_a_readable_table():
     for word in ("Ising (6 x 6) by LBP", "scale R", "acceptance", "ESS", "R-hat", "compile"):
         assert word in text
     assert max(map(len, text.splitlines())) <= 88
+
+
+def test_print_works_for_any_balancing_function():
+    def log_g(power, s):
+        return jnp.logaddexp(power * s, (1 - power) * s)
+
+    run = hs.sample(TARGET, hs.LBP(functools.partial(log_g, 0.3)), **SETTINGS)
+    assert "LBP(balance=functools.partial" in str(run)
 
 
 def test_long_runs_keep_a_bounded_trace():

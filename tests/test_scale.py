@@ -51,6 +51,27 @@ def test_rates_outside_the_unit_interval_are_refused(rate):
         hs.Adaptive(rate)
 
 
+@pytest.mark.parametrize("make", [lambda: hs.Fixed("x"), lambda: hs.Fixed(None)])
+def test_scales_that_are_not_numbers_are_refused(make):
+    with pytest.raises((TypeError, ValueError), match="the scale R must be"):
+        make()
+
+
+def test_rates_that_are_not_numbers_are_refused():
+    with pytest.raises(TypeError, match="rate must be a number"):
+        hs.Adaptive("0.5")  # pyright: ignore
+
+
+def test_scales_of_each_chain_can_be_fixed_again():
+    target = hs.paper.bernoulli(30, "C2")
+    settings = {"chains": 3, "warmup": 20, "draws": 20, "progress": False}
+    tuned = hs.sample(target, scale=hs.Adaptive(per_chain=True), **settings)
+    again = hs.sample(target, scale=hs.Fixed(tuned.scale), **settings)
+    np.testing.assert_allclose(again.scale, tuned.scale)
+    with pytest.raises(ValueError, match="each of 4 chains"):
+        hs.sample(target, scale=hs.Fixed(tuned.scale), **{**settings, "chains": 4})
+
+
 @pytest.mark.parametrize("scale", [0, 0.5, -3, float("nan")])
 def test_scales_below_one_are_refused(scale):
     with pytest.raises(ValueError, match="at least 1"):

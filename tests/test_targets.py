@@ -161,6 +161,46 @@ def test_targets_are_pytrees_of_their_parameters():
     assert all(isinstance(leaf, jax.Array) for leaf in leaves)
 
 
+def test_gradients_with_respect_to_parameters():
+    """As training needs them; kernels must not be in the way."""
+    x = jnp.asarray([[1, 0, 1], [0, 0, 1]])
+    slope = jax.grad(lambda h: hs.Ising(h, 0.1).log_prob(x))(jnp.zeros((2, 3)))
+    np.testing.assert_array_equal(slope, 2.0 * x - 1.0)
+    bond = jax.grad(lambda j: hs.Ising(jnp.zeros((2, 3)), j).log_prob(x))(0.1)
+    assert float(bond) == pytest.approx(ising_log_prob(0.0, [np.ones((2, 3))] * 2, np.asarray(x)))
+    ratios = jax.jacobian(lambda h: hs.Ising(h, 0.1).log_ratios(x))(jnp.zeros((2, 3)))
+    diagonal = np.asarray(ratios).reshape(6, 6).diagonal()
+    np.testing.assert_array_equal(diagonal, -2.0 * (2.0 * np.asarray(x).ravel() - 1.0))
+
+
+def test_targets_can_be_built_inside_a_program():
+    x = jnp.asarray([[1, 0], [0, 1], [1, 1]])
+    inside = jax.jit(lambda y, s: hs.FHMM(y, W, 0.1, s).log_prob(x))(Y, 0.8)
+    assert float(inside) == pytest.approx(float(hs.FHMM(Y, W, 0.1, 0.8).log_prob(x)), rel=1e-5)
+    fields = jnp.asarray(RNG.normal(size=(4, 2, 3)), jnp.float32)
+    states = jnp.asarray(all_bits((2, 3))[5])
+    many = jax.vmap(lambda h: hs.Ising(h, 0.2).log_prob(states))(fields)
+    each = [float(hs.Ising(h, 0.2).log_prob(states)) for h in fields]
+    np.testing.assert_allclose(many, each, rtol=1e-5)
+
+
+def test_half_precision_parameters_are_widened():
+    assert hs.Bernoulli(jnp.asarray([0.25, 0.5], jnp.bfloat16)).dtype == jnp.float32
+
+
+def test_neighbours_that_are_not_numbers_get_no_weight(x64):
+    target = hs.LogDensity(
+        lambda x: jnp.where(x[0] == 1, jnp.nan, jnp.sum(x)), (3,), ratios="exact"
+    )
+    assert target.log_ratios(np.array([0, 0, 1])).tolist() == [-np.inf, 1.0, -1.0]
+
+
+def test_sizes_may_be_numpy_integers():
+    target = hs.LogDensity(jnp.sum, (np.int64(4),), num_states=np.int64(3))  # pyright: ignore
+    assert (target.shape, target.num_states) == ((4,), 3)
+    assert hs.LogDensity(jnp.sum, 4).shape == (4,)
+
+
 BAD = {
     "p of 0": (lambda: hs.Bernoulli(np.array([0.0, 0.5])), "inside \\(0, 1\\)"),
     "p of 1": (lambda: hs.Bernoulli(np.array([1.0, 0.5])), "inside \\(0, 1\\)"),
@@ -180,6 +220,10 @@ BAD = {
     "integer out": (lambda: hs.LogDensity(lambda x: 3, (3,)), "one real number"),
     "num_states": (lambda: hs.LogDensity(jnp.sum, (3,), num_states=1), "at least 2"),
     "shape": (lambda: hs.LogDensity(jnp.sum, (0,)), "positive integers"),
+    "outside the support": (lambda: hs.Ising(FIELD, 1.0).log_prob(np.full((2, 3), 5)), "0 ... 1"),
+    "spins": (lambda: hs.Bernoulli(P).log_prob(np.array([-1, 1, 1, 1, 1])), "are bits"),
+    "wrapping": (lambda: hs.Bernoulli(P).log_prob(np.full(5, 257)), "0 ... 1"),
+    "float64 without it": (lambda: hs.LogDensity(jnp.sum, (3,), dtype="float64"), "enable_x64"),
     "state shape": (lambda: hs.Bernoulli(P).log_prob(np.zeros(4, int)), r"\(5,\); got \(4,\)"),
 }
 
@@ -196,6 +240,9 @@ BAD_TYPES = {
     "complex p": lambda: hs.Bernoulli(np.array([0.5j])),
     "float state": lambda: hs.Bernoulli(P).log_prob(np.zeros(5)),
     "not a function": lambda: hs.LogDensity(3, (3,)),
+    "no shape": lambda: hs.LogDensity(jnp.sum, None),
+    "half a site": lambda: hs.LogDensity(jnp.sum, (1.5,)),
+    "half precision": lambda: hs.LogDensity(jnp.sum, (3,), dtype=jnp.bfloat16),
     "integer dtype": lambda: hs.LogDensity(jnp.sum, (3,), dtype=int),
 }
 

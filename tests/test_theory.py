@@ -240,3 +240,10 @@ def test_unknown_names_raise_and_list_the_known_ones():
 def test_no_efficiency_curve_where_nothing_is_rejected(sampler):
     with pytest.raises(ValueError, match="every p is 1/2"):
         theory.efficiency_curve(0.5, [0.5] * 7, sampler)
+
+
+def test_other_targets_are_refused():
+    import hopscale as hs
+
+    with pytest.raises(TypeError, match="independent bits"):
+        theory.optimal_scale(hs.Ising(np.zeros((2, 2)), 0.1))  # pyright: ignore

@@ -55,7 +55,15 @@ def resolve(balance: str | LogBalance) -> LogBalance:
         raise TypeError(
             f"balance must be a name or a function log t -> log g(t); got {type(balance).__name__}."
         )
-    if balance not in NAMED.values():
+    try:
+        named = balance in NAMED.values()
+        hash(balance)
+    except TypeError as error:
+        raise TypeError(
+            f"balance must be hashable, because programs are compiled for it; got {balance!r}. "
+            "Use a plain function."
+        ) from error
+    if not named:
         _check(balance)
     return balance
 

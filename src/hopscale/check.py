@@ -73,6 +73,8 @@ def transition_matrix(target: Target, sampler: Sampler, scale: int) -> Float[np.
     Every sequence of sites the sampler could draw is followed by the sampler's own functions.
     Run it in float64 (jax.enable_x64) for an answer exact to about 1e-14.
     """
+    _check_both(target, sampler)
+    count("scale", scale, least=1)
     n = target.num_sites
     Fixed(scale).check(n)
     everything = jnp.asarray(states(target))
@@ -102,6 +104,11 @@ def transition_matrix(target: Target, sampler: Sampler, scale: int) -> Float[np.
         np.add.at(matrix[row], column, np.asarray(probability, np.float64).reshape(-1))
         matrix[row, row] += 1.0 - matrix[row].sum()
     return matrix
+
+
+def _check_both(target, sampler) -> None:
+    if not isinstance(target, Target) or not isinstance(sampler, Sampler):
+        raise TypeError(f"a target and a sampler are needed; got {target!r} and {sampler!r}.")
 
 
 def _sequences(n: int, length: int, replacement: bool) -> Int[np.ndarray, "paths n"]:
@@ -157,6 +164,7 @@ def invariance(
         key: a seed or JAX key.
         false_alarm: the probability with which a correct sampler fails.
     """
+    _check_both(target, sampler)
     count("draws", draws, least=1000)
     count("steps", steps, least=1)
     Fixed(scale).check(target.num_sites)
@@ -200,5 +208,10 @@ def _chi_square(observed: np.ndarray, expected: np.ndarray, false_alarm: float) 
     due = np.add.reduceat(expected[order], starts)
     statistic = float(np.sum((seen - due) ** 2 / due))
     cells = len(starts)
-    p_value = float(scipy.special.chdtrc(cells - 1, statistic)) if cells > 1 else 1.0
+    if cells < 2:
+        raise ValueError(
+            f"{observed.sum():,} draws cannot tell the target's states apart: all but one of them "
+            "are expected fewer than 10 times. Use more draws, or a less peaked target."
+        )
+    p_value = float(scipy.special.chdtrc(cells - 1, statistic))
     return Verdict(p_value=p_value, statistic=statistic, cells=cells, false_alarm=false_alarm)

@@ -31,8 +31,8 @@ def about() -> None:
     """
 
 
-TARGETS = ("bernoulli", "ising", "fhmm")
 SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000}
+SAMPLERS = {"lbp": ("balance", "path"), "gwg": ("balance", "repeats"), "rwm": ()}
 READINGS = {
     "bernoulli": ("spacing",),
     "ising": ("sign", "disc"),
@@ -48,11 +48,13 @@ def sample(
     ] = None,
     config: Annotated[str, typer.Option(help="C1 (smooth), C2 or C3 (sharp)")] = "C2",
     sampler: Annotated[str, typer.Option(help="lbp, gwg or rwm")] = "lbp",
-    balance: Annotated[str, typer.Option(help="barker, sqrt, min or max")] = "barker",
+    balance: Annotated[
+        str | None, typer.Option(help="lbp, gwg: barker, sqrt, min or max [barker]")
+    ] = None,
     path: Annotated[
-        str, typer.Option(help="lbp: reversed, or same as in the paper's tables")
-    ] = "reversed",
-    repeats: Annotated[str, typer.Option(help="gwg: once or parity")] = "once",
+        str | None, typer.Option(help="lbp: reversed, or same as in the paper's tables [reversed]")
+    ] = None,
+    repeats: Annotated[str | None, typer.Option(help="gwg: once or parity [once]")] = None,
     chains: Annotated[int, typer.Option(help="chains side by side")] = 100,
     warmup: Annotated[int, typer.Option(help="steps that tune the scale")] = 2000,
     draws: Annotated[int, typer.Option(help="steps that count")] = 2000,
@@ -83,20 +85,11 @@ def sample(
     import hopscale as hs
     from hopscale.results import describe
 
-    settings = {
-        name: value
-        for name, value in {
-            "spacing": spacing,
-            "sign": sign,
-            "disc": disc,
-            "variant": variant,
-            "axis": axis,
-            "factors": factors,
-        }.items()
-        if value is not None
-    }
-    made = _target(hs, target, size, config, seed, settings)
-    proposal = _sampler(hs, sampler, balance, path, repeats)
+    readings = _given(
+        spacing=spacing, sign=sign, disc=disc, variant=variant, axis=axis, factors=factors
+    )
+    made = _target(hs, target, size, config, seed, readings)
+    proposal = _sampler(hs, sampler, _given(balance=balance, path=path, repeats=repeats))
     if scale is not None and rate is not None:
         raise ValueError("--scale fixes R and --rate tunes it; give one of them.")
     tuner = hs.Adaptive(rate) if scale is None else hs.Fixed(scale)
@@ -114,7 +107,9 @@ def sample(
         keep=int(kept) if kept and kept.lstrip("-").isdigit() else kept,
         progress=progress and not as_json,
     )
-    if save is not None:
+    if save is not None and run.draws is None:
+        print(f"hopscale: nothing was drawn, {save} is left as it was", file=sys.stderr)
+    elif save is not None:
         _save(save, run)
     if as_json:
         name = {
@@ -133,23 +128,29 @@ def sample(
 
 
 def _target(hs: Any, name: str, size: int | None, config: str, seed: int, settings: dict):
-    if name not in TARGETS:
-        raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {name!r}.")
-    for setting in settings:
-        if setting not in READINGS[name]:
-            owner = next(t for t in TARGETS if setting in READINGS[t])
-            raise ValueError(f"--{setting} is a setting of {owner}, not of {name}.")
+    if name not in SIZES:
+        raise ValueError(f"target must be one of {', '.join(SIZES)}; got {name!r}.")
+    _refuse_foreign(name, settings, READINGS)
     return getattr(hs.paper, name)(SIZES[name] if size is None else size, config, seed, **settings)
 
 
-def _sampler(hs: Any, name: str, balance: str, path: str, repeats: str):
-    if name == "lbp":
-        return hs.LBP(balance, path)
-    if name == "gwg":
-        return hs.GWG(balance, repeats)
-    if name == "rwm":
-        return hs.RWM()
-    raise ValueError(f"--sampler must be lbp, gwg or rwm; got {name!r}.")
+def _sampler(hs: Any, name: str, settings: dict):
+    if name not in SAMPLERS:
+        raise ValueError(f"--sampler must be lbp, gwg or rwm; got {name!r}.")
+    _refuse_foreign(name, settings, SAMPLERS)
+    return getattr(hs, name.upper())(**settings)
+
+
+def _refuse_foreign(name: str, settings: dict, known: dict[str, tuple[str, ...]]) -> None:
+    """Raise for a setting that belongs to another target or sampler."""
+    for setting in settings:
+        if setting not in known[name]:
+            owners = " and ".join(owner for owner in known if setting in known[owner])
+            raise ValueError(f"--{setting} is a setting of {owners}, not of {name}.")
+
+
+def _given(**settings: Any) -> dict:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _plain(values: dict) -> dict:

@@ -33,6 +33,14 @@ def effective_sample_size(
     chains, n = trace.shape
     if n == 0:
         return np.full(chains, np.nan)
+    if chains > 64:  # transforms of all chains at once would take gigabytes
+        parts = [slice(first, first + 64) for first in range(0, chains, 64)]
+        return np.concatenate(
+            [
+                effective_sample_size(trace[p], block, None if variance is None else variance[p])
+                for p in parts
+            ]
+        )
     covariance = autocovariance(trace)
     spread = covariance[:, 0] if variance is None or block == 1 else variance
     # Rounding leaves a constant chain with a variance of about 1e-32 of its square.
@@ -46,17 +54,24 @@ def effective_sample_size(
     return np.where(stuck, 1.0, size)
 
 
-def r_hat(trace: Float[np.ndarray, "chains n"]) -> float:
+def r_hat(
+    trace: Float[np.ndarray, "chains n"],
+    block: int = 1,
+    variance: Float[np.ndarray, " chains"] | None = None,
+) -> float:
     """Split R-hat: how much the halves of all chains disagree, 1 when they do not.
 
-    The square root of (variance over all half-chains) / (mean variance within a half).
+    The square root of (variance over all half-chains) / (mean variance within a half), both of
+    single draws: where the trace holds averages of `block` draws, `variance` says what that is.
     """
     n = trace.shape[1] // 2
     if n < 2:
         return float("nan")
     halves = np.concatenate([trace[:, :n], trace[:, n : 2 * n]])
-    within = halves.var(axis=1, ddof=1).mean()
+    within = (
+        halves.var(axis=1, ddof=1).mean() if variance is None or block == 1 else variance.mean()
+    )
     between = halves.mean(axis=1).var(ddof=1)
     if within == 0:
         return 1.0 if between == 0 else float("inf")
-    return float(np.sqrt((n - 1) / n + between / within))
+    return float(np.sqrt(1.0 - 1.0 / (n * block) + between / within))

@@ -82,8 +82,7 @@ def start(target: Target, sampler: Sampler, x: State) -> ChainState:
 
 
 def records(target: Target, chains: int, rows: int, states: bool) -> Records:
-    """Empty buffers for at least so many steps."""
-    rows = -(-rows // PAGE) * PAGE
+    """Empty buffers for so many steps."""
     shape = (rows, chains, *target.shape)
     return Records(
         numbers=jnp.zeros((rows, 4, chains), target.dtype),

@@ -62,8 +62,10 @@ class Trace:
     variance of the mean, so the effective sample size can still be had from them.
     """
 
-    def __init__(self, chains: int, capacity: int = 16_384):
+    def __init__(self, chains: int, capacity: int | None = None):
         self.block = 1
+        if capacity is None:  # 64 MiB for many chains, which need less of each
+            capacity = min(16_384, max(1024, 2**23 // chains))
         self._capacity = capacity + capacity % 2
         self._blocks = np.zeros((self._capacity, chains))
         self._filled = 0

@@ -78,7 +78,7 @@ class Run:
     @cached_property
     def r_hat(self) -> float:
         """Split R-hat of the statistic over all chains."""
-        return diagnostics.r_hat(self.trace)
+        return diagnostics.r_hat(self.trace, self.block, self.statistic_variance)
 
     @property
     def seconds(self) -> float:
@@ -176,7 +176,8 @@ def describe(sampler: Sampler) -> str:
     settings = []
     for field in dataclasses.fields(sampler):
         value = getattr(sampler, field.name)
-        settings.append(f"{field.name}={value if isinstance(value, str) else value.__name__}")
+        text = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
+        settings.append(f"{field.name}={text}")
     return f"{type(sampler).__name__}({', '.join(settings)})"
 
 

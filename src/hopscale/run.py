@@ -112,7 +112,10 @@ class _Driver:
         validate.finite_start(self.carry.chains)
         rows = min(max(RECORD_ENTRIES // self.chains, 1), 4096)
         if thin:
-            rows = min(rows, max(STATE_BYTES // (self.chains * target.num_sites), 1))
+            size = self.chains * target.num_sites * target.state_dtype.itemsize
+            rows = min(rows, max(STATE_BYTES // size, 1))
+        if self.program.whole_pages:
+            rows = -(-rows // loop.PAGE) * loop.PAGE
         self.records = self._records(rows)
         self.steps = self.warmed = self.invalid = 0
         self.offender: np.ndarray | None = None
@@ -201,9 +204,9 @@ class _Driver:
         if self.steps and self.invalid == self.steps * self.chains:
             validate.all_invalid(self.invalid, self.offender)
         draws = None
-        if self.thin:
-            draws = np.moveaxis(np.concatenate(self.kept), 0, 1) if self.kept else None
-        elif keep == "last":
+        if self.thin and self.done:
+            draws = np.moveaxis(np.concatenate(self.kept), 0, 1)
+        elif keep == "last" and self.done:
             draws = np.asarray(self.carry.chains.x)[:, None]
         scale = np.asarray(self.carry.tuner.scale, np.float64)
         return Run(

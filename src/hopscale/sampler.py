@@ -144,7 +144,8 @@ class SiteWeights(NamedTuple):
         if self.by_value is None or move.values is None:
             return 0.0
         taken = jnp.take_along_axis(self.by_value, move.values[:, None], axis=1)[:, 0]
-        return jnp.sum(jnp.where(move.moved, taken - self.sites.values, 0.0))
+        steps = jnp.where(taken == -jnp.inf, -jnp.inf, taken - self.sites.values)
+        return jnp.sum(jnp.where(move.moved, steps, 0.0))
 
 
 def site_weights(balance: Balance, target: Target, state: ChainState) -> SiteWeights:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from hopscale.sampler import Sampler
@@ -44,23 +45,42 @@ class Fixed(Tuner):
     """Change R sites at every step.
 
     Args:
-        scale: R, from 1 to the number of sites. A fraction is rounded at random at every step.
+        scale: R, from 1 to the number of sites, for all chains or one for each. A fraction is
+            rounded at random at every step.
     """
 
-    scale: float = eqx.field(converter=float)
+    scale: float | Float[np.ndarray, " chains"]
+
+    def __init__(self, scale):
+        try:
+            number = np.asarray(scale, np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"the scale R must be a number; got {scale!r}.") from error
+        if number.ndim > 1:
+            raise ValueError(
+                f"the scale R is one number, or one for each chain; got shape {number.shape}."
+            )
+        self.scale = number if number.ndim else float(number)
 
     def __check_init__(self):
-        if not self.scale >= 1:
-            raise ValueError(f"the scale R must be at least 1; got {self.scale:g}.")
+        least = np.min(self.scale) if np.size(self.scale) else np.nan
+        if not least >= 1:
+            raise ValueError(f"the scale R must be at least 1; got {least:g}.")
 
     def check(self, num_sites: int) -> None:
-        if self.scale > num_sites:
+        most = np.max(self.scale)
+        if most > num_sites:
             raise ValueError(
-                f"the scale R cannot exceed the number of sites: R = {self.scale:g} for "
+                f"the scale R cannot exceed the number of sites: R = {most:g} for "
                 f"{num_sites} sites. Use hs.Fixed(R) with 1 <= R <= {num_sites}, or hs.Adaptive()."
             )
 
     def init(self, num_sites: int, chains: int, dtype) -> TunerState:
+        if np.ndim(self.scale) and np.size(self.scale) != chains:
+            raise ValueError(
+                f"the scale R must be one number or one for each of {chains} chains; "
+                f"got {np.size(self.scale)}."
+            )
         return TunerState(scale=jnp.asarray(self.scale, dtype))
 
     def update(self, state: TunerState, accept_prob, num_sites: int) -> TunerState:
@@ -86,7 +106,11 @@ class Adaptive(Tuner):
     per_chain: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
-        if self.rate is not None and not 0 < self.rate < 1:
+        if self.rate is None:
+            return
+        if isinstance(self.rate, str) or np.ndim(self.rate):
+            raise TypeError(f"rate must be a number; got {self.rate!r}.")
+        if not 0 < self.rate < 1:
             raise ValueError(f"rate must lie inside (0, 1); got {self.rate!r}.")
 
     def init(self, num_sites: int, chains: int, dtype) -> TunerState:

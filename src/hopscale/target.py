@@ -54,7 +54,7 @@ class Target(eqx.Module):
 
     @property
     def state_dtype(self):
-        """The smallest signed integer that holds a site: int8 up to 127 values."""
+        """The smallest signed integer that holds a site: int8 up to 128 values."""
         return np.min_scalar_type(-self.num_states)
 
     def log_prob(self, x: ArrayLike) -> Float[Array, ""]:
@@ -81,12 +81,24 @@ class Target(eqx.Module):
                 f"a state holds integers 0 ... {self.num_states - 1}; got dtype {x.dtype}. "
                 "Convert it with .astype('int8')."
             )
+        if known(x):
+            low, high = np.min(np.asarray(x)), np.max(np.asarray(x))
+            if low < 0 or high >= self.num_states:
+                raise ValueError(
+                    f"a state holds values 0 ... {self.num_states - 1}; got values from {low} to "
+                    f"{high}. Spins s = -1, 1 are bits x = (s + 1) / 2."
+                )
         return x.astype(self.state_dtype)
 
 
 def as_float(x: State, dtype) -> Float[Array, "*shape"]:
     """States as numbers: the only place where integers turn into floats."""
     return x.astype(dtype)
+
+
+def known(array) -> bool:
+    """Whether an array's values can be looked at: not while JAX traces a program."""
+    return not isinstance(array, Tracer)
 
 
 def check_ratios(ratios: str) -> None:
@@ -104,10 +116,11 @@ def as_parameter(name: str, value, ndim: int | None = None) -> Float[Array, "...
         if array.dtype == bool or not jnp.issubdtype(array.dtype, jnp.integer):
             raise TypeError(f"{name} must hold real numbers; got dtype {array.dtype}.")
         array = array.astype(float)
+    array = array.astype(jnp.promote_types(array.dtype, jnp.float32))  # at least that
     if ndim is not None and array.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}."
         )
-    if not isinstance(array, Tracer) and not bool(jnp.all(jnp.isfinite(array))):
+    if known(array) and not np.all(np.isfinite(np.asarray(array))):
         raise ValueError(f"{name} must be finite; it holds NaN or infinity.")
     return array

@@ -302,7 +302,13 @@ def _one_of(names) -> str:
 
 
 def _probabilities(p: Probabilities) -> Float[np.ndarray, " N"]:
-    values = np.asarray(getattr(p, "p", p), np.float64).reshape(-1)
+    try:
+        values = np.asarray(getattr(p, "p", p), np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "p must hold the probability of a 1 at each site, as an array or a Bernoulli target; "
+            f"got {type(p).__name__}. The theory is for independent bits."
+        ) from error
     if values.size == 0 or not np.all((values > 0) & (values < 1)):
         came = f"values in [{values.min():g}, {values.max():g}]" if values.size else "no site"
         raise ValueError(

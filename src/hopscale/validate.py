@@ -49,9 +49,9 @@ def count(name: str, value: Any, least: int) -> None:
 
 def thinning(keep: Any, draws: int) -> int | None:
     """How many steps lie between two kept states; None if the loop keeps none."""
-    if keep is None or keep == "last":
+    if keep is None or (isinstance(keep, str) and keep == "last"):
         return None
-    if keep == "all":
+    if isinstance(keep, str) and keep == "all":
         return 1
     if isinstance(keep, bool) or not isinstance(keep, int | np.integer) or keep < 1:
         raise ValueError(f"keep must be None, 'all', 'last' or n > 0 for every n-th; got {keep!r}.")
@@ -65,6 +65,8 @@ def as_key(key: Any) -> Key[Array, ""]:
     if isinstance(key, bool | float):
         raise TypeError(f"key must be an integer seed or a JAX key; got {key!r}.")
     if isinstance(key, int | np.integer):
+        if not -(2**63) <= key < 2**64:
+            raise ValueError(f"a seed has at most 64 bits; got {key}.")
         return jax.random.key(int(key))
     if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.shape == ():
@@ -104,8 +106,9 @@ def statistic(function: Any, target: Target) -> None:
         raise TypeError(f"statistic must be a function of one state; got {function!r}.")
     state = jax.ShapeDtypeStruct(target.shape, target.state_dtype)
     out = jax.eval_shape(function, state)
-    if getattr(out, "shape", None) != ():
-        raise ValueError(f"statistic must return one number for one state; it returns {out}.")
+    real = hasattr(out, "dtype") and not jnp.issubdtype(out.dtype, jnp.complexfloating)
+    if not real or out.shape != ():
+        raise ValueError(f"statistic must return one real number for one state; it returns {out}.")
 
 
 def finite_start(chains: ChainState) -> None:

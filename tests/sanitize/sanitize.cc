@@ -5,6 +5,7 @@
 #include <random>
 
 #include "chains.h"
+#include "lattice.h"
 #include "race.h"
 #include "repeated.h"
 #include "uniform.h"
@@ -17,6 +18,7 @@ struct Batch {
   std::vector<int32_t> length, sites, repeats, plain;
   std::vector<uint8_t> chosen, flags, again;
   std::vector<float> scores;  // four a chain
+  std::vector<float> ratios, sums;
 };
 
 static Batch make(size_t n, size_t chains) {
@@ -28,6 +30,8 @@ static Batch make(size_t n, size_t chains) {
   for (auto* x : {&b.sites, &b.repeats, &b.plain}) x->resize(n * chains);
   for (auto* x : {&b.chosen, &b.flags, &b.again}) x->resize(n * chains);
   b.scores.resize(4 * chains);
+  b.ratios.resize(n * chains);
+  b.sums.resize(3 * chains);
   std::mt19937 random(static_cast<unsigned>(n));
   std::uniform_real_distribution<float> unit(0, 1);
   const float inf = std::numeric_limits<float>::infinity();
@@ -69,6 +73,12 @@ static void run(Batch& b, size_t helpers) {
         b.scores[4 * c + 3] = repeated_log_prob(s, n, balance, sites, length);
         uniform(key, n, length, b.plain.data() + at, b.again.data() + at);
         odd(b.repeats.data() + at, n, length, b.flags.data() + at);
+        // The chosen sites as a lattice of one row, and of one column.
+        const auto* x = reinterpret_cast<const int8_t*>(chosen);
+        float* ratios = b.ratios.data() + at;
+        b.sums[3 * c] = ising(x, s, 1, n, 0.3f, -0.2f, ratios);
+        b.sums[3 * c + 1] = ising(x, s, n, 1, 0.3f, -0.2f, ratios);
+        b.sums[3 * c + 2] = hamming(x, reinterpret_cast<const int8_t*>(b.again.data() + at), n);
       });
   for (std::thread& thread : threads) thread.join();
 }
@@ -92,6 +102,8 @@ int main() {
     same(alone.plain, shared.plain, "uniform sites");
     same(alone.flags, shared.flags, "odd sites");
     same(alone.scores, shared.scores, "log-probabilities");
+    same(alone.ratios, shared.ratios, "ratios");
+    same(alone.sums, shared.sums, "sums");
   }
   std::puts("clean");
 }

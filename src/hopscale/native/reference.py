@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import balance as balancing
+from hopscale import lattice
 from hopscale.balance import Balance
 
 Sites = Int[Array, " n"]
@@ -62,7 +63,8 @@ def _order_log_prob(log_weights, sites, chosen, length, backwards: bool):
     rest = jax.nn.logsumexp(jnp.where(chosen, -jnp.inf, log_weights))
     along = jnp.where(counted, log_weights.at[sites].get(mode="clip"), -jnp.inf)
     left = jax.lax.cumlogsumexp(along, reverse=not backwards)
-    steps = along - jnp.logaddexp(left, rest)
+    # A site without weight has probability 0, also where nothing else is left (-inf - -inf).
+    steps = jnp.where(along == -jnp.inf, -jnp.inf, along - jnp.logaddexp(left, rest))
     return jnp.sum(jnp.where(counted, steps, 0.0))
 
 
@@ -90,8 +92,10 @@ def repeated_log_prob(
 
 def _repeated_log_prob(log_weights, sites, length):
     counted = jnp.arange(sites.size) < length
-    along = jnp.where(counted, log_weights.at[sites].get(mode="clip"), 0.0)
-    return jnp.sum(along) - length * jax.nn.logsumexp(log_weights)
+    along = log_weights.at[sites].get(mode="clip")
+    total = jax.nn.logsumexp(log_weights)
+    steps = jnp.where(along == -jnp.inf, -jnp.inf, along - total)
+    return jnp.sum(jnp.where(counted, steps, 0.0))
 
 
 def uniform(key: Key[Array, ""], length: Int[Array, ""], *, n: int) -> tuple[Sites, Flags]:
@@ -108,14 +112,7 @@ def odd(sites: Sites, length: Int[Array, ""]) -> Flags:
 
 def ising(x: Int[Array, "p q"], field: Float[Array, "p q"], down, right):
     """Log-probability and log-ratios of spins with one coupling along each axis."""
-    # Spins stay int8 until they meet a coupling: the shifts move most of the bytes.
-    bordered = jnp.pad(2 * x - 1, 1)
-    spins = bordered[1:-1, 1:-1].astype(field.dtype)
-    across = (bordered[2:, 1:-1] + bordered[:-2, 1:-1]).astype(field.dtype)
-    along = (bordered[1:-1, 2:] + bordered[1:-1, :-2]).astype(field.dtype)
-    pull = down * across + right * along
-    # Each bond is seen from both of its ends.
-    return jnp.sum(spins * (field + 0.5 * pull)), -2.0 * spins * (field + pull)
+    return lattice.evaluate(x, field, (down, right))
 
 
 def ising_log_prob(x: Int[Array, "p q"], field: Float[Array, "p q"], down, right):

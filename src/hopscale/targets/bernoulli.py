@@ -2,10 +2,10 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax.core import Tracer
+import numpy as np
 from jaxtyping import Array, Float
 
-from hopscale.target import State, Target, as_float, as_parameter, check_ratios
+from hopscale.target import State, Target, as_float, as_parameter, check_ratios, known
 
 
 class Bernoulli(Target):
@@ -37,10 +37,12 @@ class Bernoulli(Target):
             raise ValueError(
                 f"p must hold one probability for each site; got shape {self.p.shape}."
             )
-        if not isinstance(self.p, Tracer) and not bool(jnp.all((self.p > 0) & (self.p < 1))):
+        if not known(self.p):
+            return
+        low, high = np.min(np.asarray(self.p)), np.max(np.asarray(self.p))
+        if not 0 < low <= high < 1:
             raise ValueError(
-                "p must lie strictly inside (0, 1); it ranges over "
-                f"[{float(self.p.min()):g}, {float(self.p.max()):g}]. "
+                f"p must lie strictly inside (0, 1); it ranges over [{low:g}, {high:g}]. "
                 "A site that never varies should be left out of the target."
             )
 

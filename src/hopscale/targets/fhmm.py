@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hopscale.target import State, Target, as_float, as_parameter, check_ratios
-from hopscale.targets import lattice
+from hopscale import lattice
+from hopscale.target import State, Target, as_float, as_parameter, check_ratios, known
 
 AXES = {"time": 0, "factor": 1}
 
@@ -74,10 +74,10 @@ class FHMM(Target):
                 "an FHMM needs at least one observation and one weight; got "
                 f"{self.observations.size} and {self.weights.size}."
             )
-        if not self.sigma > 0:
+        if known(self.sigma) and not float(self.sigma) > 0:
             raise ValueError(f"sigma must be positive; got {float(self.sigma):g}.")
         for name, value in (("stay", self.stay), ("first", self.first)):
-            if not 0 < value < 1:
+            if known(value) and not 0 < float(value) < 1:
                 raise ValueError(f"{name} must lie inside (0, 1); got {float(value):g}.")
 
     @property

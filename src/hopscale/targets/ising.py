@@ -1,12 +1,13 @@
 """Spins on an open lattice."""
 
+from functools import partial
+
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 from jaxtyping import Array, Float
 
-from hopscale import native
-from hopscale.target import State, Target, as_float, as_parameter, check_ratios
-from hopscale.targets import lattice
+from hopscale import lattice, native
+from hopscale.target import State, Target, as_parameter, check_ratios
 
 
 class Ising(Target):
@@ -74,14 +75,24 @@ class Ising(Target):
 
     def _log_prob(self, x: State):
         if self._plain:
-            return native.call("ising_log_prob", x, self.field, *self.coupling)
+            return _by_kernel("ising_log_prob", x, self.field, *self.coupling)
         return self._evaluate(x)[0]
 
     def _evaluate(self, x: State):
         if self._plain:
-            return native.call("ising", x, self.field, *self.coupling)
-        spins = lattice.spins(x)
-        s = as_float(lattice.inside(spins), self.dtype)
-        pull = sum(lattice.pull(spins, bonds, axis) for axis, bonds in enumerate(self.coupling))
-        # Each bond is seen from both of its ends.
-        return jnp.sum(s * (self.field + 0.5 * pull)), -2.0 * s * (self.field + pull)
+            return _by_kernel("ising", x, self.field, *self.coupling)
+        return lattice.evaluate(x, self.field, self.coupling)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _by_kernel(name: str, x, field, down, right):
+    return native.call(name, x, field, down, right)
+
+
+@_by_kernel.defjvp
+def _(name, primals, tangents):
+    """Kernels have no derivatives; the formula they compute has."""
+    x, *parameters = primals
+    plain = partial(getattr(native.reference, name), x)
+    _, slope = jax.jvp(plain, tuple(parameters), tuple(tangents[1:]))
+    return _by_kernel(name, *primals), slope

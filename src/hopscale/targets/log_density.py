@@ -1,7 +1,8 @@
 """Any differentiable function as a target."""
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -41,8 +42,8 @@ class LogDensity(Target):
 
     def __init__(self, fn, shape, num_states: int = 2, ratios: str = "gradient", dtype=None):
         self.fn = fn
-        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        self.num_states = num_states
+        self.shape = _as_shape(shape)
+        self.num_states = _as_integer("num_states", num_states)
         self.ratios = ratios
         self.dtype = jnp.dtype(jax.dtypes.canonicalize_dtype(float) if dtype is None else dtype)
 
@@ -50,12 +51,20 @@ class LogDensity(Target):
         check_ratios(self.ratios)
         if not callable(self.fn):
             raise TypeError(f"fn must be a function of one state; got {type(self.fn).__name__}.")
-        if not self.shape or not all(isinstance(n, int) and n > 0 for n in self.shape):
+        if not self.shape or min(self.shape) < 1:
             raise ValueError(f"shape must hold positive integers; got {self.shape}.")
-        if not isinstance(self.num_states, int) or self.num_states < 2:
-            raise ValueError(f"num_states must be an integer of at least 2; got {self.num_states}.")
-        if not jnp.issubdtype(self.dtype, jnp.floating):
-            raise TypeError(f"dtype must be a floating-point type; got {self.dtype}.")
+        if self.num_states < 2:
+            raise ValueError(f"num_states must be at least 2; got {self.num_states}.")
+        if self.dtype not in (jnp.float32, jnp.float64):
+            raise TypeError(
+                f"dtype must be float32 or float64; got {self.dtype}. Log-probabilities need that "
+                "much; a network can compute in less inside fn."
+            )
+        if self.dtype != jax.dtypes.canonicalize_dtype(self.dtype):
+            raise ValueError(
+                "dtype float64 needs double precision switched on: jax.config.update("
+                "'jax_enable_x64', True)."
+            )
         out = jax.eval_shape(self.fn, jax.ShapeDtypeStruct(self._code_shape, self.dtype))
         if (
             not hasattr(out, "shape")
@@ -91,14 +100,18 @@ class LogDensity(Target):
         return value.astype(self.dtype), ratios.astype(self.dtype)
 
     def _neighbours(self, x: State):
-        """The function at x and at every state one site away."""
+        """The function at x and at every state one site away.
+
+        A neighbour where the function is NaN or +inf gets weight 0: it is never proposed.
+        """
         here = self._log_prob(x)
 
         def change(site, by):
             flat = x.reshape(-1)
             value = (flat[site].astype(jnp.int32) + by) % self.num_states
             moved = flat.at[site].set(value.astype(flat.dtype))
-            return self._log_prob(moved.reshape(x.shape)) - here
+            there = self._log_prob(moved.reshape(x.shape))
+            return jnp.where(there < jnp.inf, there, -jnp.inf) - here  # NaN is not below
 
         sites = jnp.arange(math.prod(self.shape))
         if self.num_states == 2:
@@ -109,3 +122,16 @@ class LogDensity(Target):
         offsets = (by[None, :] - x.reshape(-1, 1)) % self.num_states
         ratios = jnp.take_along_axis(steps, offsets, axis=1)
         return here, ratios.reshape(*self.shape, self.num_states)
+
+
+def _as_integer(name: str, value) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{name} must be an integer; got {value!r}.") from error
+
+
+def _as_shape(shape) -> tuple[int, ...]:
+    if not isinstance(shape, Iterable):
+        return (_as_integer("shape", shape),)
+    return tuple(_as_integer("shape", n) for n in shape)

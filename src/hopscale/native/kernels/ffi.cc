@@ -106,47 +106,80 @@ ffi::Error odd(ffi::ThreadPool pool, Ints sites, Ints length, Out<Flags> is_odd)
                      });
 }
 
-// Arrays of one chain only, say of parameters, serve all chains.
-size_t stride(size_t size, size_t n) { return size == n ? 0 : n; }
+// Where a chain's part of an operand begins. Operands have the batch's leading dimensions, or 1 in
+// place of some: what is the same for all chains, such as parameters, is there once.
+class Part {
+ public:
+  Part(ffi::AnyBuffer::Dimensions shape, ffi::AnyBuffer::Dimensions batch) {
+    size_t size = 1;
+    for (size_t d = batch.size(); d < shape.size(); ++d) size *= static_cast<size_t>(shape[d]);
+    for (size_t d = batch.size(); d-- > 0;) {
+      const auto have = static_cast<size_t>(shape[d]);
+      axes_.push_back({static_cast<size_t>(batch[d]), have == 1 ? 0 : size});
+      size *= have;
+    }
+  }
+  size_t operator()(size_t chain) const {
+    size_t at = 0;
+    for (const Axis& axis : axes_) {
+      at += chain % axis.count * axis.stride;
+      chain /= axis.count;
+    }
+    return at;
+  }
+
+ private:
+  struct Axis {
+    size_t count, stride;
+  };
+  std::vector<Axis> axes_;  // the innermost first
+};
 
 ffi::Error ising_or_part(ffi::ThreadPool pool, States x, Floats field, Floats down, Floats right,
-                         float* log_prob, float* ratios) {
-  const auto shape = x.dimensions();
+                         Out<Floats> log_prob, float* ratios) {
+  const auto batch = log_prob->dimensions(), shape = x.dimensions();
   const auto rows = static_cast<size_t>(shape[shape.size() - 2]);
   const auto columns = static_cast<size_t>(shape[shape.size() - 1]);
   const size_t n = rows * columns;
   const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
   hopscale::for_each_chain(
-      x.element_count() / n, n, threads - 1, [&](auto task) { pool.Schedule(std::move(task)); },
-      [=, x = x.typed_data(), step = stride(field.element_count(), n),
-       step_down = stride(down.element_count(), 1), step_right = stride(right.element_count(), 1),
-       field = field.typed_data(), down = down.typed_data(),
-       right = right.typed_data()](size_t chain) {
-        log_prob[chain] = hopscale::ising(x + chain * n, field + chain * step, rows, columns,
-                                          down[chain * step_down], right[chain * step_right],
-                                          ratios == nullptr ? nullptr : ratios + chain * n);
+      log_prob->element_count(), n, threads - 1,
+      [&](auto task) { pool.Schedule(std::move(task)); },
+      [=, of_x = Part(shape, batch), of_field = Part(field.dimensions(), batch),
+       of_down = Part(down.dimensions(), batch), of_right = Part(right.dimensions(), batch),
+       x = x.typed_data(), field = field.typed_data(), down = down.typed_data(),
+       right = right.typed_data(), log_prob = log_prob->typed_data()](size_t chain) {
+        log_prob[chain] =
+            hopscale::ising(x + of_x(chain), field + of_field(chain), rows, columns,
+                            down[of_down(chain)], right[of_right(chain)],
+                            ratios == nullptr ? nullptr : ratios + chain * n);
       });
   return ffi::Error::Success();
 }
 
 ffi::Error ising(ffi::ThreadPool pool, States x, Floats field, Floats down, Floats right,
                  Out<Floats> log_prob, Out<Floats> ratios) {
-  return ising_or_part(pool, x, field, down, right, log_prob->typed_data(), ratios->typed_data());
+  return ising_or_part(pool, x, field, down, right, log_prob, ratios->typed_data());
 }
 
 ffi::Error ising_log_prob(ffi::ThreadPool pool, States x, Floats field, Floats down, Floats right,
                           Out<Floats> log_prob) {
-  return ising_or_part(pool, x, field, down, right, log_prob->typed_data(), nullptr);
+  return ising_or_part(pool, x, field, down, right, log_prob, nullptr);
 }
 
 ffi::Error hamming(ffi::ThreadPool pool, States x, States origin, Out<Floats> distance) {
-  return over_chains(
-      pool, x.dimensions(),
-      [x = x.typed_data(), step = stride(origin.element_count(), x.dimensions().back()),
-       origin = origin.typed_data(),
-       distance = distance->typed_data()](size_t chain, size_t at, size_t n) {
-        distance[chain] = hopscale::hamming(x + at, origin + chain * step, n);
+  const auto batch = distance->dimensions();
+  const auto n = static_cast<size_t>(x.dimensions().back());
+  const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
+  hopscale::for_each_chain(
+      distance->element_count(), n, threads - 1,
+      [&](auto task) { pool.Schedule(std::move(task)); },
+      [=, of_x = Part(x.dimensions(), batch), of_origin = Part(origin.dimensions(), batch),
+       x = x.typed_data(), origin = origin.typed_data(),
+       distance = distance->typed_data()](size_t chain) {
+        distance[chain] = hopscale::hamming(x + of_x(chain), origin + of_origin(chain), n);
       });
+  return ffi::Error::Success();
 }
 
 }  // namespace

@@ -4,6 +4,8 @@ Spins stay int8 until they meet a coupling: the shifts and sums over the lattice
 of the bytes, are then four times lighter.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -34,3 +36,14 @@ def pull(s: Int[Array, "*padded"], bonds: Float[Array, "..."], axis: int) -> Flo
     return jnp.pad(bonds, ahead) * as_float(after, bonds.dtype) + jnp.pad(bonds, behind) * as_float(
         before, bonds.dtype
     )
+
+
+def evaluate(
+    x: State, field: Float[Array, "*shape"], coupling: Sequence[Float[Array, "..."]]
+) -> tuple[Float[Array, ""], Float[Array, "*shape"]]:
+    """Log-probability and log-ratios of an Ising model: see `hopscale.Ising`."""
+    bordered = spins(x)
+    s = as_float(inside(bordered), field.dtype)
+    pulls = sum(pull(bordered, bonds, axis) for axis, bonds in enumerate(coupling))
+    # Each bond is seen from both of its ends.
+    return jnp.sum(s * (field + 0.5 * pulls)), -2.0 * s * (field + pulls)
