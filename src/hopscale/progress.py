@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,12 +28,15 @@ class Watch:
         if bar is not None:
             for name, total in phases.items():
                 if total:
-                    self._tasks[name] = bar.add_task(f"{name:>7}", total=total, status="")
+                    self._tasks[name] = bar.add_task(
+                        f"{name:>7}", total=total, start=False, status=""
+                    )
 
-    def show(self, phase: str, done: int, status: Mapping[str, float]) -> None:
+    def show(self, phase: str, done: int, status: Callable[[], Mapping[str, float]]) -> None:
         """Draw the bar anew. Called between chunks of steps, never inside."""
         if self._bar is not None:
-            text = "  ".join(f"{name} {value:.4g}" for name, value in status.items())
+            text = "  ".join(f"{name} {value:.4g}" for name, value in status().items())
+            self._bar.start_task(self._tasks[phase])  # its clock runs from the first chunk on
             self._bar.update(self._tasks[phase], completed=done, status=text)
 
 

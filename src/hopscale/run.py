@@ -85,7 +85,7 @@ def sample(
             driver.enter(phase)
             while driver.done < steps and not watched.stopped:
                 driver.advance(min(steps - driver.done, chunk or driver.chunk))
-                watched.show(phase, driver.done, driver.status())
+                watched.show(phase, driver.done, driver.status)
     return driver.result(keep=keep, interrupted=watched.stopped)
 
 
@@ -121,6 +121,7 @@ class _Driver:
         self.offender: np.ndarray | None = None
         self.enter("warm-up")
         self._call(0)  # compiles, and takes no step
+        jax.block_until_ready(self.carry)
         self.compile_seconds = time.perf_counter() - began
         self.run_seconds = 0.0
         self.chunk = 8
@@ -132,37 +133,41 @@ class _Driver:
         """Begin to warm up; or freeze the scale and begin to draw."""
         self.warm = phase == "warm-up"
         self.warmed, self.done = self.steps, 0
+        self.seen: loop.Records | None = None
         self.accept_prob, self.distance = Moments(self.chains), Moments(self.chains)
         self.statistic, self.trace = Moments(self.chains), Trace(self.chains)
         self.kept: list[np.ndarray] = []
 
-    def _span(self, steps: int) -> Span:
+    def _call(self, steps: int) -> None:
         thin = self.thin or 1
-        return Span(
+        self.span = Span(
             first=jnp.asarray(self.steps),
             steps=jnp.asarray(steps),
             warm=jnp.asarray(self.warm),
             thin=jnp.asarray(thin),
             offset=jnp.asarray(self.done % thin),
         )
-
-    def _call(self, steps: int) -> None:
-        fixed = (self.program, self._span(steps))
-        self.carry, self.records = loop.advance(fixed, self.carry, self.records)
-        jax.block_until_ready(self.carry)
+        self.carry, self.records = loop.advance((self.program, self.span), self.carry, self.records)
 
     def advance(self, steps: int) -> None:
-        """Take steps, at most as many as the buffers hold, and fold in what they recorded."""
+        """Take steps, at most as many as the buffers hold, and fetch what they recorded."""
         steps = min(steps, len(self.records.numbers))
         began = time.perf_counter()
         before = jax.tree.map(jnp.copy, self.carry) if self.offender is None else None
         self._call(steps)
-        # Sliced by NumPy: a slice by JAX would compile for each number of steps.
-        seen = jax.tree.map(lambda buffer: np.asarray(buffer)[:steps], self.records)
-        invalid = seen.numbers[:, 3].any(axis=1)
+        self.fold()  # what the chunk before recorded, while this one runs
+        # Sliced by NumPy: JAX would compile for each number of steps. Copied: the buffers go on.
+        seen = jax.tree.map(lambda buffer: np.asarray(buffer)[:steps].copy(), self.records)
+        if seen.states is not None and self.thin:
+            finished = (self.done + steps) // self.thin - self.done // self.thin
+            seen = seen._replace(states=seen.states[:finished])
+        invalid = seen.numbers[:, 3] > 0
         if before is not None and invalid.any():
-            self.offender = self._replay(before, int(invalid.argmax()))
-        self._fold(seen, steps)
+            self.offender = self._replay(before, int(invalid.any(axis=1).argmax()))
+        self.seen = seen
+        self.invalid += int(invalid.sum())
+        self.done += steps
+        self.steps += steps
         took = time.perf_counter() - began
         self.run_seconds += took
         self.chunk = max(1, int(steps * min(CHUNK_SECONDS / max(took, 1e-9), 8.0)))
@@ -171,36 +176,38 @@ class _Driver:
 
     def _replay(self, before: Carry, row: int) -> np.ndarray:
         """The first invalid proposal of a chunk: take its steps again, up to that one."""
+        span = self.span._replace(steps=jnp.asarray(row))
         rows = len(self.records.numbers)
-        fixed = (self.program, self._span(row))
-        carry, _ = loop.advance(fixed, before, self._records(rows))
-        x, invalid = loop.proposals(self.program, carry, jnp.asarray(self.steps + row))
+        carry, _ = loop.advance((self.program, span), before, self._records(rows))
+        x, invalid = loop.proposals(self.program, carry, span.first + row)
         return np.asarray(x[int(np.argmax(invalid))])
 
-    def _fold(self, seen: loop.Records, steps: int) -> None:
-        accept_prob, distance, statistic, invalid = np.moveaxis(np.asarray(seen.numbers), 1, 0)
+    def fold(self) -> None:
+        """Fold in what the last chunk recorded, once."""
+        if self.seen is None:
+            return
+        accept_prob, distance, statistic, _ = np.moveaxis(np.asarray(self.seen.numbers), 1, 0)
         self.accept_prob.add(accept_prob)
         self.distance.add(distance)
-        self.invalid += int(invalid.sum(dtype=np.int64))
         if not self.warm:
             self.statistic.add(statistic)
             self.trace.add(statistic)
-            if seen.states is not None and self.thin:
-                finished = (self.done + steps) // self.thin - self.done // self.thin
-                self.kept.append(np.array(seen.states[:finished]))
-        self.done += steps
-        self.steps += steps
+            if self.seen.states is not None:
+                self.kept.append(np.asarray(self.seen.states))
+        self.seen = None
 
     def status(self) -> dict[str, float]:
-        """What the progress bar shows."""
-        return {
-            "R": float(np.mean(self.carry.tuner.scale)),
-            "acceptance": float(self.accept_prob.mean.mean()),
-            "EJD": float(self.distance.mean.mean()),
-        }
+        """What the progress bar shows: the scale, and the last chunk's means."""
+        assert self.seen is not None
+        accept_prob, distance = np.asarray(self.seen.numbers[:, :2]).mean(axis=(0, 2))
+        scale = float(np.mean(self.carry.tuner.scale))
+        return {"R": scale, "acceptance": float(accept_prob), "EJD": float(distance)}
 
     def result(self, keep, interrupted: bool) -> Run:
         """Everything the user gets."""
+        began = time.perf_counter()
+        self.fold()
+        self.run_seconds += time.perf_counter() - began
         if self.steps and self.invalid == self.steps * self.chains:
             validate.all_invalid(self.invalid, self.offender)
         draws = None
