@@ -13,7 +13,7 @@ from hopscale.native import gpu, reference
 from hopscale.native.pallas import parts
 
 CHAINS = 3
-KNOBS = gpu.Knobs(interpret=True)
+KNOBS = gpu.Knobs(interpret=True, shares=2)
 SIZES = [(1, 1), (7, 2), (7, 7), (100, 31), (1000, 100), (4097, 700)]
 BALANCES = [None, "barker", "sqrt", "min", "max"]
 

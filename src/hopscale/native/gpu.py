@@ -27,10 +27,10 @@ class Knobs(NamedTuple):
     """What may be tuned without changing a result (beyond rounding). Sizes are powers of two."""
 
     warps: int | None = None  # of programs that hold a whole chain; None: by its length
-    pair_warps: int = 4  # of programs that compare pairs
-    rows: int = 128  # a program compares rows x columns pairs at a time
+    pair_warps: int = 2  # of programs that compare pairs
+    rows: int = 64  # a program compares rows x columns pairs at a time
     columns: int = 16
-    shares: int = 4  # programs that split the pairs, or the draws, of one chain
+    shares: int = 16  # programs that split the pairs, or the draws, of one chain
     stride: int = 4096  # sites weighed at once to score a path
     block: int = 1024  # steps of a path taken at once
     interpret: bool = False  # run as plain JAX, on any device
