@@ -19,6 +19,7 @@ import numpy as np
 import hopscale as hs
 from hopscale import balance as balancing
 from hopscale import native
+from hopscale.bench import step_milliseconds
 from hopscale.native import gpu, reference
 
 SHAPES = [(100, 800), (100, 2500), (100, 5000), (100, 10_000), (4000, 10_000)]
@@ -168,14 +169,6 @@ def timed(chains: int, n: int, sweep: bool) -> None:
         line(f"race {rows=} {columns=} {warps=} {shares=}", race_loop(gpu, knobs=knobs), *race)
 
 
-def step_time(target, sampler, scale, chains: int, steps: int) -> float:
-    """Milliseconds a step, compilation left out."""
-    settings = {"chains": chains, "warmup": 0, "scale": hs.Fixed(scale), "progress": False}
-    hs.sample(target, sampler, draws=2, chunk=10_000, **settings)
-    runs = [hs.sample(target, sampler, draws=steps, chunk=10_000, **settings) for _ in range(3)]
-    return min(run.run_seconds for run in runs) / steps * 1e3
-
-
 def steps() -> None:
     for name, target, scale, chains in (
         ("Bernoulli 800", hs.paper.bernoulli(800, "C2"), 152, 100),
@@ -185,11 +178,11 @@ def steps() -> None:
         ("FHMM 1000", hs.paper.fhmm(1000, "C2", variant="table"), 440, 100),
     ):
         count = 1024 if chains == 100 else 256
-        lbp = step_time(target, hs.LBP(), scale, chains, count)
-        walk = step_time(target, hs.RWM(), 1, chains, count)
-        gwg = step_time(target, hs.GWG(), scale // 3, chains, count)
+        lbp = step_milliseconds(target, hs.LBP(), scale, chains, count)
+        walk = step_milliseconds(target, hs.RWM(), 1, chains, count)
+        gwg = step_milliseconds(target, hs.GWG(), scale // 3, chains, count)
         with native.use("reference"):
-            plain = step_time(target, hs.LBP(), scale, chains, count // 4)
+            plain = step_milliseconds(target, hs.LBP(), scale, chains, count // 4)
         say(
             f"{name} x {chains} chains: LBP {lbp:.4f} ms a step, GWG {gwg:.4f}, RWM-1 {walk:.4f}; "
             f"LBP by the reference {plain:.4f} ({plain / lbp:.1f} x)"

@@ -214,7 +214,7 @@ def figure(path: Path, cells: list[Cell], limits: Roofline) -> None:
 
     chains = max(c.chains for c in cells)
     names = list(dict.fromkeys(c.target for c in cells))
-    drawn, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3.2), sharey=True)
+    drawn, axes = plt.subplots(1, len(names), figsize=(3.2 * len(names), 3.4), sharey=True)
     lines = {"LBP": ("#d1622b", "o"), "GWG": ("#4c72b0", "s"), "RWM-1": ("#7a7a7a", "^")}
     for axis, name in zip(np.atleast_1d(axes), names, strict=True):
         for sampler, (color, mark) in lines.items():
@@ -236,8 +236,9 @@ def figure(path: Path, cells: list[Cell], limits: Roofline) -> None:
     first = np.atleast_1d(axes)[0]
     first.set_ylabel(f"ms a step, {chains} chains")
     first.plot([], [], "k:", lw=1, label="by the reference")
-    first.legend(frameon=False, fontsize=7)
     drawn.suptitle(hardware(), fontsize=8, color="#777777", x=0.01, ha="left")
-    drawn.tight_layout()
+    drawn.tight_layout(rect=(0, 0.07, 1, 1))
+    handles, labels = first.get_legend_handles_labels()
+    drawn.legend(handles, labels, frameon=False, fontsize=8, ncol=6, loc="lower center")
     drawn.savefig(path, dpi=160)
     plt.close(drawn)
