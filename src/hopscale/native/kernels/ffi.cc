@@ -167,12 +167,23 @@ ffi::Error ising_log_prob(ffi::ThreadPool pool, States x, Floats field, Floats d
   return ising_or_part(pool, x, field, down, right, log_prob, nullptr);
 }
 
+auto ising_signature() {
+  return ffi::Ffi::Bind()
+      .Ctx<ffi::ThreadPool>()
+      .Arg<States>()
+      .Arg<Floats>()
+      .Arg<Floats>()
+      .Arg<Floats>()
+      .Ret<Floats>();
+}
+
 ffi::Error hamming(ffi::ThreadPool pool, States x, States origin, Out<Floats> distance) {
   const auto batch = distance->dimensions();
   const auto n = static_cast<size_t>(x.dimensions().back());
   const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
+  // A byte of a state takes so little that another thread is worth waking for many bytes only.
   hopscale::for_each_chain(
-      distance->element_count(), n, threads - 1,
+      distance->element_count(), n / 32, threads - 1,
       [&](auto task) { pool.Schedule(std::move(task)); },
       [=, of_x = Part(x.dimensions(), batch), of_origin = Part(origin.dimensions(), batch),
        x = x.typed_data(), origin = origin.typed_data(),
@@ -186,24 +197,9 @@ ffi::Error hamming(ffi::ThreadPool pool, States x, States origin, Out<Floats> di
 
 #pragma GCC visibility push(default)
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(Ising, ising,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<States>()
-                                  .Arg<Floats>()
-                                  .Arg<Floats>()
-                                  .Arg<Floats>()
-                                  .Ret<Floats>()
-                                  .Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Ising, ising, ising_signature().Ret<Floats>());
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(IsingLogProb, ising_log_prob,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<States>()
-                                  .Arg<Floats>()
-                                  .Arg<Floats>()
-                                  .Arg<Floats>()
-                                  .Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(IsingLogProb, ising_log_prob, ising_signature());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     Hamming, hamming,
