@@ -1,9 +1,10 @@
-"""The README's first example runs as it stands."""
+"""The examples of README and site run as they stand."""
 
 import re
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 
 
 def test_first_example_runs(capsys):
@@ -12,6 +13,18 @@ def test_first_example_runs(capsys):
     printed = capsys.readouterr().out
     assert "LogDensity (64) by LBP" in printed
     assert "(20, 100, 64)" in printed
+
+
+def test_the_example_of_the_site_runs(capsys):
+    text = (ROOT / "docs" / "index.md").read_text()
+    exec(compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], "index.md", "exec"), {})
+    assert "acceptance" in capsys.readouterr().out
+
+
+def test_pictures_are_there():
+    for page in (README, *ROOT.glob("docs/*.md")):
+        for picture in re.findall(r"!\[.*?\]\((.*?)\)", page.read_text()):
+            assert (page.parent / picture).exists(), f"{page.name}: {picture}"
 
 
 def test_the_two_commands_are_shown():
