@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,8 @@ class Watch:
     def __init__(self, bar: Progress | None, phases: Mapping[str, int]):
         self.stopped = False
         self._bar = bar
+        self._totals = phases
+        self._drawn = time.monotonic() - 1.0
         self._tasks: dict[str, Any] = {}
         if bar is not None:
             for name, total in phases.items():
@@ -33,11 +36,19 @@ class Watch:
                     )
 
     def show(self, phase: str, done: int, status: Callable[[], Mapping[str, float]]) -> None:
-        """Draw the bar anew. Called between chunks of steps, never inside."""
-        if self._bar is not None:
-            text = "  ".join(f"{name} {value:.4g}" for name, value in status().items())
-            self._bar.start_task(self._tasks[phase])  # its clock runs from the first chunk on
-            self._bar.update(self._tasks[phase], completed=done, status=text)
+        """Draw the bar anew, at most once a second: drawing takes milliseconds of the cores' time.
+
+        Called between chunks of steps, never inside.
+        """
+        if self._bar is None:
+            return
+        task, now = self._tasks[phase], time.monotonic()
+        self._bar.start_task(task)  # its clock runs from the first chunk on
+        if done < self._totals[phase] and now < self._drawn + 1.0:
+            return
+        text = "  ".join(f"{name} {value:.4g}" for name, value in status().items())
+        self._bar.update(task, completed=done, status=text, refresh=True)
+        self._drawn = now
 
 
 @contextmanager
@@ -65,7 +76,7 @@ def _bar(console: Console) -> Progress:
         TimeRemainingColumn(),
         TextColumn("{task.fields[status]}"),
         console=console,
-        refresh_per_second=5,
+        auto_refresh=False,
     )
 
 
