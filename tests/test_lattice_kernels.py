@@ -1,0 +1,70 @@
+"""The kernels that sum over all sites of a state: Ising and Hamming."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hopscale.native import cpu, reference
+
+pytestmark = pytest.mark.skipif(not cpu.ready()[0], reason=cpu.ready()[1])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (2, 3), (20, 20), (33, 65)])
+def test_ising_matches_reference(shape):
+    rng = np.random.default_rng(1)
+    x = jnp.asarray(rng.integers(0, 2, size=(5, *shape)), jnp.int8)
+    field = jnp.asarray(rng.normal(size=shape), jnp.float32)
+    bonds = jnp.float32(0.3), jnp.float32(-0.7)
+    over = (0, None, None, None)
+    ours = jax.jit(jax.vmap(cpu.ising, over))(x, field, *bonds)
+    theirs = jax.vmap(reference.ising, over)(x, field, *bonds)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6, atol=1e-6)
+    alone = jax.vmap(cpu.ising_log_prob, over)(x, field, *bonds)
+    np.testing.assert_array_equal(alone, ours[0])
+    # A field for each chain.
+    fields = jnp.stack([field + i for i in range(5)])
+    each = jax.vmap(cpu.ising, (0, 0, None, None))(x, fields, *bonds)
+    theirs = jax.vmap(reference.ising, (0, 0, None, None))(x, fields, *bonds)
+    np.testing.assert_allclose(each[1], theirs[1], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 1000])
+def test_hamming_counts_sites_that_differ(n):
+    rng = np.random.default_rng(n)
+    x, origin = (jnp.asarray(rng.integers(0, 5, size=s), jnp.int8) for s in ((3, n), (n,)))
+    ours = jax.vmap(cpu.hamming, (0, None))(x, origin)
+    np.testing.assert_array_equal(ours, (np.asarray(x) != np.asarray(origin)).sum(axis=1))
+    different = cpu.hamming(x[0], x[0] + jnp.int8(1))
+    assert different == n
+
+
+def test_ising_couplings_may_differ_between_chains():
+    x = jnp.asarray(np.random.default_rng(0).integers(0, 2, size=(3, 4, 5)), jnp.int8)
+    field, down, right = jnp.zeros((4, 5)), jnp.arange(3.0), jnp.float32(0.5)
+    over = (0, None, 0, None)
+    ours = jax.vmap(cpu.ising, over)(x, field, down, right)
+    theirs = jax.vmap(reference.ising, over)(x, field, down, right)
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
+
+
+def test_any_operand_may_be_the_one_that_is_batched():
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.integers(0, 2, size=(3, 4, 5)), jnp.int8)
+    fields = jnp.asarray(rng.normal(size=(6, 4, 5)), jnp.float32)
+    bonds = jnp.float32(0.5), jnp.float32(-0.2)
+
+    def check(batched):
+        for ours, theirs in zip(batched(cpu.ising), batched(reference.ising), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+    check(lambda f: jax.vmap(lambda h: f(x[0], h, *bonds))(fields))
+    check(lambda f: jax.vmap(lambda h: jax.vmap(lambda y: f(y, h, *bonds))(x))(fields))
+    check(lambda f: jax.vmap(lambda y: jax.vmap(lambda h: f(y, h, *bonds))(fields))(x))
+    check(lambda f: jax.vmap(lambda b: f(x[0], fields[0], b, bonds[1]))(jnp.arange(4.0)))
+    states = x.reshape(3, -1)
+    ours = jax.vmap(lambda a: jax.vmap(lambda b: cpu.hamming(a, b))(states))(states)
+    theirs = (np.asarray(states)[:, None] != np.asarray(states)[None]).sum(axis=2)
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(jax.vmap(lambda b: cpu.hamming(states[0], b))(states), theirs[0])
