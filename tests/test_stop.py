@@ -30,18 +30,15 @@ def interrupt_after(steps):
     return statistic
 
 
+def stopped(after, **settings):
+    """A run that receives SIGINT after so many steps."""
+    statistic = interrupt_after(after)
+    return hs.sample(TARGET, chains=1, chunk=10, progress=False, statistic=statistic, **settings)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_returns_what_was_drawn(capfd):
-    run = hs.sample(
-        TARGET,
-        chains=1,
-        warmup=20,
-        draws=100_000,
-        chunk=10,
-        progress=False,
-        keep="all",
-        statistic=interrupt_after(100),
-    )
+    run = stopped(100, warmup=20, draws=100_000, keep="all")
     assert run.interrupted
     assert 0 < run.num_draws < 100_000
     assert run.draws is not None
@@ -52,30 +49,11 @@ def test_ctrl_c_returns_what_was_drawn(capfd):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_ctrl_c_during_warmup_returns_an_empty_run():
-    run = hs.sample(
-        TARGET,
-        chains=1,
-        warmup=100_000,
-        draws=10,
-        chunk=10,
-        progress=False,
-        statistic=interrupt_after(30),
-        keep="all",
-    )
+@pytest.mark.parametrize("keep", ["all", "last", None])
+def test_ctrl_c_during_warmup_returns_an_empty_run(keep):
+    run = stopped(30, warmup=100_000, draws=10, keep=keep)
     assert run.interrupted
     assert (run.num_draws, run.draws) == (0, None)
-    last = hs.sample(
-        TARGET,
-        chains=1,
-        warmup=100_000,
-        draws=10,
-        chunk=10,
-        progress=False,
-        statistic=interrupt_after(30),
-        keep="last",
-    )
-    assert (last.num_draws, last.draws) == (0, None)
     assert np.isnan(run.acceptance)
     assert "stopped by Ctrl-C" in str(run)
 
