@@ -1,4 +1,4 @@
-"""The command line: the only place that parses arguments and prints."""
+"""hopscale sample: draw from a target and say how well it went."""
 
 import json
 import math
@@ -7,29 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-app = typer.Typer(
-    name="hopscale",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-@app.callback()
-def about() -> None:
-    """Sample from discrete distributions; the number of sites changed at a step tunes itself.
-
-    **hopscale sample ising --size 50** draws from one of the paper's targets and prints how well
-    it went. **hopscale reproduce** compares samplers and puts the paper's numbers beside ours.
-    **hopscale bench** times a step. **hopscale info** says what it runs on.
-
-    In Python: `import hopscale as hs; run = hs.sample(hs.Bernoulli(p)); print(run)`.
-    """
-
+from hopscale.cli.app import app, console
 
 SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000}
 SAMPLERS = {"lbp": ("balance", "path"), "gwg": ("balance", "repeats"), "rwm": ()}
@@ -122,7 +101,7 @@ def sample(
         }
         print(json.dumps(_plain({**run.summary(), **name})))
     else:
-        _console().print(run)
+        console().print(run)
     if run.interrupted:
         raise typer.Exit(130)
 
@@ -173,93 +152,3 @@ def _save(path: Path, run: Any) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
-
-
-@app.command()
-def reproduce(
-    out: Annotated[Path, typer.Option(help="folder for the table and the figure")] = Path(
-        "results"
-    ),
-    chains: Annotated[int, typer.Option(help="chains of each run")] = 100,
-    draws: Annotated[
-        int, typer.Option(help="draws of each run, after as many steps of warm-up")
-    ] = 3000,
-    seed: Annotated[int, typer.Option(help="of targets and runs")] = 0,
-) -> None:
-    """Compare adaptive LBP with the random walk on the targets of the paper's Table 1.
-
-    Prints a table with the paper's numbers beside ours and saves it with a figure. A run takes
-    about a minute.
-    """
-    from hopscale.paper import compare
-
-    compare.main(out, chains=chains, draws=draws, seed=seed, console=_console())
-
-
-@app.command()
-def bench(
-    profile: Annotated[str, typer.Option(help="quick or full")] = "full",
-    chains: Annotated[str, typer.Option(help="numbers of chains, with commas")] = "10,100",
-    out: Annotated[Path, typer.Option(help="folder for bench.csv and bench.png")] = Path("results"),
-) -> None:
-    """Time a step of each sampler on each target, kernels against the plain reference.
-
-    Prints a table, and saves it with a figure of cost against size. `full` takes some minutes.
-    """
-    from hopscale import bench as benchmark
-
-    if profile not in benchmark.SIZES:
-        raise ValueError(f"--profile must be quick or full; got {profile!r}.")
-    counts = chains.split(",")
-    if not all(count.strip().isdigit() and int(count) > 0 for count in counts):
-        raise ValueError(f"--chains takes positive numbers with commas, 10,100; got {chains!r}.")
-    console = _console()
-    cells, limits = benchmark.measure(profile, [int(c) for c in counts], console)
-    console.print(benchmark.table(cells, limits))
-    benchmark.save(out, cells, limits)
-    console.print(f"saved {out / 'bench.csv'} and {out / 'bench.png'}")
-
-
-@app.command()
-def info() -> None:
-    """Say which versions and devices are in use, and which kernels."""
-    import platform
-
-    import jax
-
-    import hopscale as hs
-    from hopscale import native
-
-    rows = {
-        "hopscale": hs.__version__,
-        "Python": platform.python_version(),
-        "JAX": jax.__version__,
-        "device": ", ".join(str(d.device_kind) for d in jax.devices()),
-    }
-    for kernels in native.status():
-        use = "kernels" if kernels.ready else "plain JAX"
-        rows[f"on {kernels.platform}"] = f"{use} ({kernels.reason})"
-    for name, value in rows.items():
-        print(f"{name:10} {value}")
-
-
-def _console() -> Console:
-    """Tables keep their columns where no terminal says how wide it is."""
-    console = Console()
-    return console if console.is_terminal else Console(width=110)
-
-
-def main() -> None:
-    """Run a command; errors of the user's making are one line, not a traceback."""
-    try:
-        app()
-    except (ValueError, TypeError, ArithmeticError, OSError) as error:
-        print(f"hopscale: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("hopscale: stopped", file=sys.stderr)
-        sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()

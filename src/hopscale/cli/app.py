@@ -1,0 +1,31 @@
+"""The application object, and what all commands share."""
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    name="hopscale",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def about() -> None:
+    """Sample from discrete distributions; the number of sites changed at a step tunes itself.
+
+    **hopscale sample ising --size 50** draws from one of the paper's targets and prints how well
+    it went. **hopscale reproduce** compares samplers and puts the paper's numbers beside ours.
+    **hopscale bench** times a step. **hopscale info** says what it runs on.
+
+    In Python: `import hopscale as hs; run = hs.sample(hs.Bernoulli(p)); print(run)`.
+    """
+
+
+def console() -> Console:
+    """Tables keep their columns where no terminal says how wide it is."""
+    made = Console()
+    return made if made.is_terminal else Console(width=110)

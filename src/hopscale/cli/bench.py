@@ -1,0 +1,55 @@
+"""hopscale bench and info: how fast, on what."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hopscale.cli.app import app, console
+
+
+@app.command()
+def bench(
+    profile: Annotated[str, typer.Option(help="quick or full")] = "full",
+    chains: Annotated[str, typer.Option(help="numbers of chains, with commas")] = "10,100",
+    out: Annotated[Path, typer.Option(help="folder for bench.csv and bench.png")] = Path("results"),
+) -> None:
+    """Time a step of each sampler on each target, kernels against the plain reference.
+
+    Prints a table, and saves it with a figure of cost against size. `full` takes some minutes.
+    """
+    from hopscale import bench as benchmark
+
+    if profile not in benchmark.SIZES:
+        raise ValueError(f"--profile must be quick or full; got {profile!r}.")
+    counts = chains.split(",")
+    if not all(count.strip().isdigit() and int(count) > 0 for count in counts):
+        raise ValueError(f"--chains takes positive numbers with commas, 10,100; got {chains!r}.")
+    screen = console()
+    cells, limits = benchmark.measure(profile, [int(c) for c in counts], screen)
+    screen.print(benchmark.table(cells, limits))
+    benchmark.save(out, cells, limits)
+    screen.print(f"saved {out / 'bench.csv'} and {out / 'bench.png'}")
+
+
+@app.command()
+def info() -> None:
+    """Say which versions and devices are in use, and which kernels."""
+    import platform
+
+    import jax
+
+    import hopscale as hs
+    from hopscale import native
+
+    rows = {
+        "hopscale": hs.__version__,
+        "Python": platform.python_version(),
+        "JAX": jax.__version__,
+        "device": ", ".join(str(d.device_kind) for d in jax.devices()),
+    }
+    for kernels in native.status():
+        use = "kernels" if kernels.ready else "plain JAX"
+        rows[f"on {kernels.platform}"] = f"{use} ({kernels.reason})"
+    for name, value in rows.items():
+        print(f"{name:10} {value}")
