@@ -1,0 +1,49 @@
+"""Sets of binary images to learn from: `load("static-mnist", directory)`, or `load("digits")`.
+
+| name | bits of | train | valid | test | files below the data directory |
+|---|---|---|---|---|---|
+| `digits` | 8 x 8 | 1,285 | 256 | 256 | none: it comes with the package |
+| `static-mnist` | 28 x 28 | 50,000 | 10,000 | 10,000 | `binarized_mnist/` |
+| `dynamic-mnist` | 28 x 28, grey | 50,000 | 10,000 | 10,000 | `mnist/` |
+| `omniglot` | 28 x 28 | 22,722 | 1,623 | 8,115 | `omniglot/` |
+| `caltech` | 28 x 28 | 4,100 | 2,264 | 2,307 | `caltech101_silhouettes/` |
+
+Files are never fetched: a missing or damaged one raises an error that names it, its SHA-256 and
+its origin.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hopscale.data import caltech, digits, mnist, omniglot
+from hopscale.data.dataset import DataSet
+from hopscale.data.files import VARIABLE, find_directory
+
+__all__ = ["NAMES", "VARIABLE", "DataSet", "load"]
+
+_LOADERS: dict[str, Callable[[Path], DataSet]] = {
+    "static-mnist": mnist.static,
+    "dynamic-mnist": mnist.dynamic,
+    "omniglot": omniglot.load,
+    "caltech": caltech.load,
+}
+NAMES = ("digits", *_LOADERS)
+
+
+def load(name: str, directory: str | Path | None = None) -> DataSet:
+    """One data set, checked against its digests.
+
+    Args:
+        name: one of `NAMES`.
+        directory: the data directory; the environment variable HOPSCALE_DATA unless given.
+            `digits` needs none.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+        ValueError: a file is not what it should be, or there is no such data set.
+    """
+    if name == "digits":
+        return digits.load()
+    if name not in _LOADERS:
+        raise ValueError(f"data must be one of {', '.join(NAMES)}; got {name!r}.")
+    return _LOADERS[name](find_directory(name, directory))

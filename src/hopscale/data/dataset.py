@@ -1,0 +1,70 @@
+"""What a loader returns."""
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Int8, UInt8
+
+from hopscale.validate import as_key
+
+SPLITS = ("train", "valid", "test")
+
+Bits = Int8[np.ndarray, "n *shape"]
+Images = Bits | UInt8[np.ndarray, "n *shape"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """Images in three splits: bits (int8; 1 is ink), or grey levels 0 ... 255 (uint8)."""
+
+    name: str
+    train: Images
+    valid: Images
+    test: Images
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one image."""
+        return self.train.shape[1:]
+
+    @property
+    def grey(self) -> bool:
+        """Whether pixels are grey levels, to be turned into bits anew for each epoch."""
+        return self.train.dtype == np.uint8
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all images: says what a model was trained on."""
+        total = hashlib.sha256(self.name.encode())
+        for split in SPLITS:
+            total.update(np.ascontiguousarray(self.images(split)).data)
+        return total.hexdigest()
+
+    def images(self, split: str = "train") -> Images:
+        """A split by name."""
+        if split not in SPLITS:
+            raise ValueError(f"split must be one of {', '.join(SPLITS)}; got {split!r}.")
+        return getattr(self, split)
+
+    def binarized(self, key: Any, split: str = "train") -> Bits:
+        """A split as bits: grey levels are drawn, P(1) = level / 255; bits stay as they are.
+
+        Args:
+            key: a seed or JAX key; another one for each epoch.
+            split: "train", "valid" or "test".
+        """
+        images = self.images(split)
+        if not self.grey:
+            return images
+        # NumPy draws bytes some ten times faster than JAX on a CPU, and the same ones everywhere.
+        seed = np.asarray(jax.random.bits(as_key(key), (4,)))
+        threshold = np.random.default_rng(seed).integers(0, 255, images.shape, np.uint8)
+        return (images > threshold).astype(np.int8)
+
+    def __repr__(self) -> str:
+        sizes = "/".join(f"{len(self.images(split)):,}" for split in SPLITS)
+        kind = "grey levels" if self.grey else "bits"
+        return f"DataSet({self.name}: {sizes} images of {' x '.join(map(str, self.shape))} {kind})"
