@@ -1,12 +1,12 @@
 """Sampling from discrete distributions, with the number of sites a step changes tuned for you."""
 
-from hopscale import balance, check, diagnostics, paper, theory
+from hopscale import balance, check, data, diagnostics, paper, theory
 from hopscale.results import Run
 from hopscale.run import sample
 from hopscale.samplers import GWG, LBP, RWM
 from hopscale.scale import Adaptive, Fixed
 from hopscale.target import Target
-from hopscale.targets import FHMM, Bernoulli, Ising, LogDensity
+from hopscale.targets import FHMM, RBM, Bernoulli, Ising, LogDensity
 from hopscale.validate import InvalidDensityError
 
 __version__ = "0.1.0"
@@ -15,6 +15,7 @@ __all__ = [
     "FHMM",
     "GWG",
     "LBP",
+    "RBM",
     "RWM",
     "Adaptive",
     "Bernoulli",
@@ -26,6 +27,7 @@ __all__ = [
     "Target",
     "balance",
     "check",
+    "data",
     "diagnostics",
     "paper",
     "sample",

@@ -4,5 +4,6 @@ from hopscale.targets.bernoulli import Bernoulli
 from hopscale.targets.fhmm import FHMM
 from hopscale.targets.ising import Ising
 from hopscale.targets.log_density import LogDensity
+from hopscale.targets.rbm import RBM
 
-__all__ = ["FHMM", "Bernoulli", "Ising", "LogDensity"]
+__all__ = ["FHMM", "RBM", "Bernoulli", "Ising", "LogDensity"]

@@ -1,0 +1,143 @@
+"""The restricted Boltzmann machine, its hidden units summed out."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Key
+
+from hopscale.target import State, Target, as_float, as_parameter, check_ratios
+from hopscale.validate import as_key, count
+
+# A graphics card would round factors to 10 bits, which a difference of log-densities shows.
+PRECISE = jax.lax.Precision.HIGHEST
+
+
+class RBM(Target):
+    r"""The visible units x of a restricted Boltzmann machine with hidden units z.
+
+    $$\pi(x, z) \propto \exp(b^\top x + c^\top z + z^\top W x), \qquad
+      \log \pi(x) = b^\top x + \sum_j \log(1 + e^{W_j x + c_j}) + \text{const}$$
+
+    The paper's tables use `ratios="gradient"`, the default: one product with W forth and one
+    back. `ratios="exact"` costs a softplus for each pair of a hidden and a visible unit,
+
+    $$d_i b_i + \sum_j \log(1 + e^{a_j + d_i W_{ji}}) - \log(1 + e^{a_j}),
+      \quad a = W x + c,\ d = 1 - 2x.$$
+
+    Args:
+        weights: W, of shape (hidden, visible), or (hidden, *shape) for images. Kept as
+            (hidden, visible), images row by row.
+        visible_bias: b; its shape is that of a state, (visible,) or an image's such as (28, 28).
+        hidden_bias: c, of shape (hidden,).
+        ratios: "gradient" or "exact".
+    """
+
+    weights: Float[Array, "hidden visible"]
+    visible_bias: Float[Array, "*shape"]
+    hidden_bias: Float[Array, " hidden"]
+    ratios: str = eqx.field(static=True)
+
+    def __init__(self, weights, visible_bias, hidden_bias, ratios: str = "gradient"):
+        weights = as_parameter("weights", weights)
+        self.visible_bias = as_parameter("visible_bias", visible_bias).astype(weights.dtype)
+        self.hidden_bias = as_parameter("hidden_bias", hidden_bias, ndim=1).astype(weights.dtype)
+        self.ratios = ratios
+        hidden, visible, shape = self.hidden_bias.size, self.visible_bias.size, self.shape
+        if visible == 0 or hidden == 0 or not shape:
+            raise ValueError(
+                "an RBM needs at least one visible and one hidden unit; got a visible_bias of "
+                f"shape {shape} and a hidden_bias of shape {self.hidden_bias.shape}."
+            )
+        if weights.shape not in ((hidden, visible), (hidden, *shape)):
+            raise ValueError(
+                f"weights must have shape {(hidden, visible)}, a row for each of {hidden} hidden "
+                f"units; got {weights.shape}. Transpose weights that have a column for each."
+            )
+        self.weights = weights.reshape(hidden, visible)
+
+    def __check_init__(self):
+        check_ratios(self.ratios)
+
+    @property
+    def shape(self):
+        return self.visible_bias.shape
+
+    @property
+    def num_states(self):
+        return 2
+
+    @property
+    def dtype(self):
+        return self.weights.dtype
+
+    @property
+    def num_hidden(self) -> int:
+        return self.hidden_bias.size
+
+    def free_energy(self, x: ArrayLike) -> Float[Array, "*batch"]:
+        r"""$F(x) = -\log \sum_z e^{-E(x, z)}$, the negative log-density. Takes batches."""
+        flat = self._flat(x)
+        inputs = self._inputs(flat)
+        return -(flat @ self.visible_bias.reshape(-1)) - jnp.sum(jax.nn.softplus(inputs), axis=-1)
+
+    def hidden_prob(self, x: ArrayLike) -> Float[Array, "*batch hidden"]:
+        r"""$P(z_j = 1 \mid x) = \sigma(W_j x + c_j)$. Takes batches."""
+        return jax.nn.sigmoid(self._inputs(self._flat(x)))
+
+    def visible_prob(self, z: ArrayLike) -> Float[Array, "..."]:
+        r"""$P(x_i = 1 \mid z) = \sigma(W_{\cdot i}^\top z + b_i)$. Takes batches."""
+        z = jnp.asarray(z)
+        back = jnp.matmul(as_float(z, self.dtype), self.weights, precision=PRECISE)
+        back = back.reshape(*z.shape[:-1], *self.shape)
+        return jax.nn.sigmoid(back + jnp.broadcast_to(self.visible_bias, back.shape))
+
+    def gibbs(self, key: int | Key[Array, ""], x: ArrayLike, steps: int = 1) -> State:
+        """Block Gibbs sampling: all z given x, then all x given z, `steps` times.
+
+        Args:
+            key: a seed or JAX key.
+            x: one state, or any number of them along leading axes: independent chains.
+            steps: how many pairs of draws.
+        """
+
+        key = as_key(key)
+        count("steps", steps, least=0)
+
+        def pair(step, x):
+            key_hidden, key_visible = jax.random.split(jax.random.fold_in(key, step))
+            z = jax.random.bernoulli(key_hidden, self.hidden_prob(x))
+            return jax.random.bernoulli(key_visible, self.visible_prob(z)).astype(x.dtype)
+
+        return jax.lax.fori_loop(0, steps, pair, jnp.asarray(x).astype(self.state_dtype))
+
+    def _flat(self, x: ArrayLike) -> Float[Array, "*batch visible"]:
+        x = jnp.asarray(x)
+        batch = x.shape[: x.ndim - len(self.shape)]
+        if x.shape != (*batch, *self.shape):
+            raise ValueError(
+                f"states of this RBM have shape {self.shape}, after axes of a batch; got {x.shape}."
+            )
+        return as_float(x, self.dtype).reshape(*batch, -1)
+
+    def _inputs(self, flat: Float[Array, "*batch visible"]) -> Float[Array, "*batch hidden"]:
+        """What the hidden units receive, W x + c."""
+        product = jnp.matmul(flat, self.weights.T, precision=PRECISE)
+        return product + jnp.broadcast_to(self.hidden_bias, product.shape)
+
+    def _log_prob(self, x: State):
+        return -self.free_energy(x)
+
+    def _evaluate(self, x: State):
+        flat = self._flat(x)
+        inputs = self._inputs(flat)
+        soft = jax.nn.softplus(inputs)
+        bias = self.visible_bias.reshape(-1)
+        turn = 1.0 - 2.0 * flat
+        if self.ratios == "exact":
+            after = jax.nn.softplus(inputs[:, None] + turn[None, :] * self.weights)
+            ratios = turn * bias + jnp.sum(after - soft[:, None], axis=0)
+        else:
+            back = jnp.matmul(jax.nn.sigmoid(inputs), self.weights, precision=PRECISE)
+            ratios = turn * (bias + back)
+        return flat @ bias + jnp.sum(soft), ratios.reshape(self.shape)
