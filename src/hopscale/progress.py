@@ -57,7 +57,7 @@ def watch(show: bool, phases: Mapping[str, int]) -> Iterator[Watch]:
     console = Console(stderr=True)
     bar = _bar(console) if show and console.is_terminal else None
     watched = Watch(bar, phases)
-    with _ctrl_c(watched):
+    with interruptible(watched):
         if bar is None:
             yield watched
         else:
@@ -81,8 +81,11 @@ def _bar(console: Console) -> Progress:
 
 
 @contextmanager
-def _ctrl_c(watched: Watch) -> Iterator[None]:
-    """Let the chunk in flight finish after Ctrl-C; a second Ctrl-C interrupts at once."""
+def interruptible(watched: Any) -> Iterator[None]:
+    """After Ctrl-C set `watched.stopped` and let the chunk in flight finish.
+
+    A second Ctrl-C interrupts at once.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only
         return

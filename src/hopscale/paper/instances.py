@@ -46,6 +46,30 @@ def bernoulli(size: int, config: str = "C2", key: Any = 0, spacing: str = "rando
     return Bernoulli(low + (high - low) * unit)
 
 
+def identical(size: int, p: float) -> Bernoulli:
+    """Independent bits that are all 1 with probability p: the simplest target of the theory."""
+    count("size", size, least=1)
+    return Bernoulli(jnp.full(size, p))
+
+
+def nearly_fair(size: int, beta: float, key: Any = 0, epsilon: float = 0.1) -> Bernoulli:
+    r"""Independent bits whose p approach 1/2 as $N^{-\beta}$: the targets of Theorem 2.
+
+    |p_i - 1/2| is uniform on $(\epsilon, 1/2 - \epsilon)\, N^{-\beta}$, either side as likely.
+
+    Args:
+        size: the number of sites N.
+        beta: how fast; 0 leaves p spread over a fixed range.
+        key: a seed or JAX key for p.
+        epsilon: keeps p away from both ends of that range, inside (0, 1/4).
+    """
+    count("size", size, least=1)
+    key_gap, key_side = jax.random.split(as_key(key))
+    gap = jax.random.uniform(key_gap, (size,), minval=epsilon, maxval=0.5 - epsilon)
+    side = jax.random.rademacher(key_side, (size,), gap.dtype)
+    return Bernoulli(0.5 + side * gap * float(size) ** -beta)
+
+
 def ising(
     size: int, config: str = "C2", key: Any = 0, sign: str = "+", disc: str = "half"
 ) -> Ising:
@@ -77,6 +101,7 @@ def fhmm(
     factors: int = 5,
     variant: str = "written",
     axis: str = "time",
+    squared_weights: float | None = None,
 ) -> FHMM:
     """The posterior of a factorial hidden Markov model, with data drawn from the model itself.
 
@@ -88,6 +113,8 @@ def fhmm(
         variant: "written", the text's model (stay 0.8, first 0.1, weights N(0, 1)); "table", the
             almost flat prior and small weights from which the paper's table follows.
         axis: along which the hidden chains run, "time" or "factor" (the text's formula).
+        squared_weights: scale the drawn weights to this |W|^2; None leaves them as drawn in the
+            "written" variant and means 1.1 in "table".
     """
     _check(size, config, variant=(variant, ("written", "table")), axis=(axis, ("time", "factor")))
     count("factors", factors, least=1)
@@ -95,8 +122,10 @@ def fhmm(
     weights = jax.random.normal(key_weights, (factors,))
     stay, first = 0.8, 0.1
     if variant == "table":
-        weights = weights * jnp.sqrt(TABLE_SQUARED_WEIGHTS / jnp.sum(weights**2))
         stay, first = TABLE_STAY, TABLE_FIRST
+        squared_weights = squared_weights or TABLE_SQUARED_WEIGHTS
+    if squared_weights is not None:
+        weights = weights * jnp.sqrt(squared_weights / jnp.sum(weights**2))
     bias = jax.random.normal(key_bias)
     hidden = _chains(key_hidden, (size, factors), stay, first, axis)
     sigma = jnp.sqrt(NOISE_VARIANCE[config])

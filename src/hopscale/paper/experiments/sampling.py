@@ -1,0 +1,93 @@
+"""Sampling from Bernoulli, Ising and FHMM targets (Section 5.1, Appendix C; Tables 1, 5 to 13).
+
+For each sampler X: X-1 keeps R = 1; AX tunes R for the best rate of the theory; GX takes the
+best of all rates a_max - 0.02 k down to 0.03, a_max the rate at R = 1. The rates' cells are also
+the points of the performance curves (Figures 1 to 3 and the appendix's).
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from hopscale.paper.cells import Cell, table_cell
+from hopscale.paper.experiments.plan import (
+    BEST_RATE,
+    CONFIGS,
+    LENGTHS,
+    MAIN,
+    METHODS,
+    SIZES,
+    Experiment,
+    Find,
+)
+
+LEAST_RATE = 0.03
+
+
+class Plan(NamedTuple):
+    """What a profile covers: sizes by rank with their chains' lengths and targets."""
+
+    lengths: tuple[int, ...]
+    instances: dict[str, tuple[int, ...]]  # how many random targets of each size
+    configs: tuple[str, ...]
+    methods: tuple[tuple[str, str], ...]
+    step: float  # between rates
+
+
+PLANS = {
+    "quick": Plan(
+        lengths=(3_000,),
+        instances={"bernoulli": (1,), "ising": (1,), "fhmm": (1,)},
+        configs=("C2",),
+        methods=MAIN,
+        step=0.06,
+    ),
+    "paper": Plan(
+        lengths=LENGTHS,
+        # Evenly spaced p leave nothing to chance; fields and series are drawn.
+        instances={"bernoulli": (1, 1, 1), "ising": (4, 2, 1), "fhmm": (4, 2, 1)},
+        configs=CONFIGS,
+        methods=METHODS,
+        step=0.02,
+    ),
+}
+
+
+def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
+    """R = 1 and the tuned scale for all, and the grid of rates wherever R = 1 is done."""
+    plan = PLANS[profile]
+    for size, length, instances in zip(SIZES[model], plan.lengths, plan.instances[model]):
+        for sampler, balance in plan.methods:
+            for instance in range(instances):
+                for config in plan.configs:
+                    half = length // 2
+                    base = table_cell(
+                        model,
+                        size,
+                        config,
+                        sampler,
+                        balance,
+                        instance=instance,
+                        warmup=half,
+                        draws=half,
+                    )
+                    yield base
+                    yield base.but(rate=BEST_RATE[sampler])
+                    if instance == 0:
+                        yield from grid(base, plan.step, find)
+
+
+def grid(single: Cell, step: float, find: Find) -> Iterable[Cell]:
+    """Cells tuned for the rates below that of R = 1; none before that is known."""
+    found = find(single)
+    if found is None:
+        return []
+    rates = [found["acceptance"] - step * k for k in range(1, int(1 / step))]
+    return [single.but(rate=round(rate, 4)) for rate in rates if rate >= LEAST_RATE]
+
+
+TITLES = {"bernoulli": "Bernoulli", "ising": "Ising", "fhmm": "FHMM"}
+EXPERIMENTS = tuple(
+    Experiment(model, f"Sampling: {title}", partial(cells, model))
+    for model, title in TITLES.items()
+)

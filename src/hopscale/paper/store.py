@@ -1,0 +1,211 @@
+"""The result store: one SQLite file, a row a cell.
+
+A row is written in one transaction when its cell is done, so a process killed at any moment
+loses the cells it had in flight and nothing else. Processes may share a store: each claims the
+cells it is about to run for a minute at a time, and leaves alone what others have claimed.
+"""
+
+import contextlib
+import datetime
+import functools
+import json
+import os
+import platform
+import socket
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hopscale.paper.cells import digest
+
+APPLICATION = 0x686F7073  # marks the file as a store: "hops"
+VERSION = 1
+LEASE_SECONDS = 60.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS cells (
+    key TEXT PRIMARY KEY,       -- digest of the settings
+    kind TEXT NOT NULL,         -- "run" of a sampler, or the name of another experiment
+    settings TEXT NOT NULL,     -- JSON
+    seed INTEGER,
+    results TEXT NOT NULL,      -- JSON
+    versions TEXT NOT NULL,     -- JSON
+    hardware TEXT NOT NULL,
+    created TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS claims (
+    key TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,        -- host and process
+    until REAL NOT NULL
+);
+"""
+
+
+class Row(dict):
+    """A stored cell: `settings`, `results`, `versions`, and plain fields by name."""
+
+
+class Store:
+    """Cells by their settings.
+
+    Args:
+        path: the file; made if it is not there.
+
+    Raises:
+        ValueError: for a file that is not a store, or a damaged one, which is left untouched.
+        OSError: where the file cannot be opened or written.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._owner = f"{socket.gethostname()}:{os.getpid()}"
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"cannot open {self.path}: no folder {self.path.parent}.")
+        with self._errors():
+            self._db = sqlite3.connect(self.path, timeout=60.0, check_same_thread=False)
+            application = self._db.execute("PRAGMA application_id").fetchone()[0]
+            tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application != APPLICATION and tables:
+                raise ValueError(f"{self.path} is an SQLite file, but not a store of results.")
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if tables and version != VERSION:
+                raise ValueError(
+                    f"{self.path} has format {version}; this version of hopscale reads {VERSION}. "
+                    "Use another --out."
+                )
+            if not tables:
+                self._db.executescript(
+                    f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
+                    + _SCHEMA
+                )
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            with self._db:
+                self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+            self._db.close()
+
+    def get(self, settings: dict[str, Any]) -> dict[str, Any] | None:
+        """The results of the cell with these settings; None if it was not run."""
+        with self._errors():
+            row = self._db.execute(
+                "SELECT results FROM cells WHERE key = ?", (digest(settings),)
+            ).fetchone()
+        return json.loads(row[0]) if row else None
+
+    def put(self, settings: dict[str, Any], results: dict[str, Any], kind: str = "run") -> None:
+        """Keep the results of a cell. The first to come stay."""
+        row = (
+            digest(settings),
+            kind,
+            json.dumps(settings, sort_keys=True),
+            settings.get("seed"),
+            json.dumps(results),
+            json.dumps(versions()),
+            hardware(),
+            datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        )
+        with self._errors(), self._db:
+            self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            self._db.execute("DELETE FROM claims WHERE key = ?", (row[0],))
+
+    def rows(self, kind: str | None = None) -> list[Row]:
+        """All cells, or all of one kind, in the order they were stored."""
+        query = "SELECT kind, settings, results, versions, hardware, created FROM cells"
+        chosen = () if kind is None else (kind,)
+        with self._errors():
+            found = self._db.execute(
+                query + (" WHERE kind = ?" if chosen else "") + " ORDER BY rowid", chosen
+            ).fetchall()
+        return [
+            Row(
+                kind=kind,
+                settings=json.loads(settings),
+                results=json.loads(results),
+                versions=json.loads(made_by),
+                hardware=machine,
+                created=created,
+            )
+            for kind, settings, results, made_by, machine, created in found
+        ]
+
+    def claim(self, keys: Iterable[str]) -> set[str]:
+        """Claim cells, or claim them again; those that another process holds are left out."""
+        now, mine = time.time(), set()
+        with self._errors(), self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            held = dict(self._db.execute("SELECT key, owner FROM claims WHERE until > ?", (now,)))
+            for key in keys:
+                if held.get(key, self._owner) == self._owner or _is_gone(held[key]):
+                    lease = (key, self._owner, now + LEASE_SECONDS)
+                    self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", lease)
+                    mine.add(key)
+        return mine
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """SQLite's errors, in words."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise OSError(f"{self.path}: {error}. What was stored before is kept.") from error
+        except sqlite3.DatabaseError as error:
+            raise ValueError(
+                f"{self.path} is not a store of results, or is damaged ({error}). "
+                "Move it away, or use another --out."
+            ) from error
+
+
+def _is_gone(owner: str) -> bool:
+    """Whether a claim's owner was a process of this machine that no longer runs."""
+    host, process = owner.rsplit(":", 1)
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Of what computes the results."""
+    import jax
+    import numpy
+
+    import hopscale
+
+    return {
+        "hopscale": hopscale.__version__,
+        "jax": jax.__version__,
+        "numpy": numpy.__version__,
+        "python": platform.python_version(),
+    }
+
+
+@functools.cache
+def hardware() -> str:
+    """The device that computes, in words."""
+    import jax
+
+    device = jax.devices()[0]
+    if device.platform != "cpu":
+        return str(device.device_kind)
+    return f"{_processor()}, {os.cpu_count()} cores"
+
+
+def _processor() -> str:
+    """The processor's name, where the system tells it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
