@@ -1,6 +1,6 @@
 """Sampling from discrete distributions, with the number of sites a step changes tuned for you."""
 
-from hopscale import balance, check, data, diagnostics, paper, theory
+from hopscale import balance, check, data, diagnostics, learn, paper, theory
 from hopscale.results import Run
 from hopscale.run import sample
 from hopscale.samplers import GWG, LBP, RWM
@@ -29,6 +29,7 @@ __all__ = [
     "check",
     "data",
     "diagnostics",
+    "learn",
     "paper",
     "sample",
     "theory",

@@ -1,0 +1,28 @@
+"""Learning models by contrastive divergence, and how good they are."""
+
+from hopscale.learn.checkpoint import CheckpointError
+from hopscale.learn.ebm import EBM, base_of
+from hopscale.learn.networks import CNN, MLP, ResNet
+from hopscale.learn.packing import load_model
+from hopscale.learn.pcd import PCD
+from hopscale.learn.rbm import Recipe, TrainedRBM, train_rbm
+from hopscale.learn.rbm_file import load_rbm
+from hopscale.learn.training import DivergedError, Trained, train_ebm
+
+__all__ = [
+    "CNN",
+    "EBM",
+    "MLP",
+    "PCD",
+    "CheckpointError",
+    "DivergedError",
+    "Recipe",
+    "ResNet",
+    "Trained",
+    "TrainedRBM",
+    "base_of",
+    "load_model",
+    "load_rbm",
+    "train_ebm",
+    "train_rbm",
+]

@@ -1,0 +1,127 @@
+"""Energy-based models as targets."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from hopscale.target import State, Target, as_float
+from hopscale.targets import Bernoulli
+
+MARGIN = 0.01
+
+
+class EBM(Target):
+    r"""A network's energy on top of independent bits.
+
+    $$\log \pi_\theta(x) = -f_\theta(x) + \sum_i x_i \log p_i + (1 - x_i) \log(1 - p_i)
+      - \log Z_\theta$$
+
+    of which `log_prob` leaves out the unknown $\log Z_\theta$; `ais` estimates it. The log-ratios
+    are those of the first-order approximation of f, so a step takes one value-and-gradient of
+    the network.
+
+    Args:
+        network: $f_\theta$, a function of one state as floats 0 and 1; an Equinox module if it is
+            to be trained.
+        base: the independent bits: a `Bernoulli`, or the probabilities p. `base_of(data)` takes
+            them from data.
+    """
+
+    network: Callable
+    base: Bernoulli
+
+    def __init__(self, network, base):
+        self.network = network
+        self.base = base if isinstance(base, Bernoulli) else Bernoulli(base)
+
+    def __check_init__(self):
+        if not callable(self.network):
+            raise TypeError(
+                f"network must be a function of one state; got {type(self.network).__name__}."
+            )
+        image = jax.ShapeDtypeStruct(self.shape, self.dtype)
+        out = jax.eval_shape(self.network, image)
+        if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, np.floating):
+            raise ValueError(
+                f"network must return one real number for one state of shape {self.shape}; "
+                f"it returns {out}."
+            )
+
+    @property
+    def shape(self):
+        return self.base.shape
+
+    @property
+    def num_states(self):
+        return 2
+
+    @property
+    def ratios(self):
+        return "gradient"
+
+    @property
+    def dtype(self):
+        return self.base.dtype
+
+    def energy(self, x: State) -> Float[Array, ""]:
+        """f(x) of one state."""
+        return self.network(as_float(x, self.dtype)).astype(self.dtype)
+
+    def _log_prob(self, x: State):
+        return self.base._log_prob(x) - self.energy(x)
+
+    def _evaluate(self, x: State):
+        code = as_float(x, self.dtype)
+        energy, slope = jax.value_and_grad(self.network)(code)
+        log_prob, log_ratios = self.base._evaluate(x)
+        log_ratios = log_ratios - (1.0 - 2.0 * code) * slope
+        return log_prob - energy.astype(self.dtype), log_ratios
+
+
+def base_of(data, margin: float = MARGIN) -> Bernoulli:
+    r"""Independent bits with the means of the data, kept away from 0 and 1.
+
+    $$p_i = \epsilon + (1 - 2 \epsilon) \bar x_i$$
+
+    Args:
+        data: states along the first axis; bits, or grey levels 0 ... 255 (uint8), which are bits
+            that are 1 with probability level / 255.
+        margin: $\epsilon$.
+    """
+    if not 0 < margin < 0.5:
+        raise ValueError(f"margin must lie inside (0, 0.5); got {margin}.")
+    data = as_data(data)
+    means = np.mean(data, axis=0, dtype=np.float64) / (255 if data.dtype == np.uint8 else 1)
+    return Bernoulli(np.asarray(margin + (1 - 2 * margin) * means, np.float32))
+
+
+def as_data(data) -> np.ndarray:
+    """Data to learn from, checked: bits as int8, or grey levels as uint8."""
+    data = np.asarray(data)
+    if data.ndim < 2 or len(data) == 0:
+        raise ValueError(
+            f"data must hold states along the first axis, shape (n, *shape); got {data.shape}."
+        )
+    if data.dtype == np.uint8:
+        return data
+    if not np.all((data == 0) | (data == 1)):
+        raise ValueError(
+            "data must hold bits 0 and 1, or grey levels as uint8; its values range over "
+            f"[{data.min():g}, {data.max():g}], dtype {data.dtype}."
+        )
+    return data.astype(np.int8)
+
+
+def draw_base(key: Key[Array, ""], base: Bernoulli, number: int) -> State:
+    """So many independent states of the base."""
+    uniform = jax.random.uniform(key, (number, *base.shape), base.dtype)
+    return (uniform < base.p[None]).astype(base.state_dtype)
+
+
+def trainable(network) -> eqx.Module:
+    """The network's weights: its arrays of floats, and None for the rest."""
+    return eqx.filter(network, eqx.is_inexact_array)
