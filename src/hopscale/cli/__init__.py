@@ -2,10 +2,10 @@
 
 import sys
 
-from hopscale.cli import bench, reproduce, sample
+from hopscale.cli import bench, reproduce, sample, train
 from hopscale.cli.app import app
 
-__all__ = ["app", "bench", "main", "reproduce", "sample"]
+__all__ = ["app", "bench", "main", "reproduce", "sample", "train"]
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from hopscale.learn.ebm import EBM, base_of
 from hopscale.learn.networks import CNN, MLP, ResNet
 from hopscale.learn.packing import load_model
 from hopscale.learn.pcd import PCD
-from hopscale.learn.rbm import Recipe, TrainedRBM, train_rbm
+from hopscale.learn.rbm import RBMRecipe, TrainedRBM, train_rbm
 from hopscale.learn.rbm_file import load_rbm
 from hopscale.learn.training import DivergedError, Trained, train_ebm
 
@@ -16,7 +16,7 @@ __all__ = [
     "PCD",
     "CheckpointError",
     "DivergedError",
-    "Recipe",
+    "RBMRecipe",
     "ResNet",
     "Trained",
     "TrainedRBM",

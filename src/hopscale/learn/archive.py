@@ -1,0 +1,54 @@
+"""Files of arrays with a description, written so that a kill at any moment leaves a whole file."""
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+ABOUT = "about"
+BROKEN = (EOFError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
+
+
+def write(path: Path, arrays: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Write an npz file: beside the old one first, on the disk, then in its place."""
+    text = np.asarray(json.dumps(about))
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            np.savez_compressed(file, **{**arrays, ABOUT: text})
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of a file and its description, which must say that it is of this kind."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}.")
+    with path.open("rb") as file:
+        return unpack(file, kind, str(path))
+
+
+def unpack(file: BinaryIO, kind: str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The same, from an open file."""
+    try:
+        with np.load(file, allow_pickle=False) as held:
+            arrays = {key: held[key] for key in held.files}
+        about = json.loads(str(arrays.pop(ABOUT)))
+        found = about["kind"]
+    except BROKEN as error:
+        raise ValueError(
+            f"{name} is damaged, or was not written by hopscale ({error}). Train again, or choose "
+            "another file."
+        ) from error
+    if found != kind:
+        raise ValueError(f"{name} must hold {kind}; it holds {found}.")
+    return arrays, about
