@@ -2,10 +2,10 @@
 
 import sys
 
-from hopscale.cli import bench, reproduce, sample, train
+from hopscale.cli import bench, ebm, reproduce, sample, train
 from hopscale.cli.app import app
 
-__all__ = ["app", "bench", "main", "reproduce", "sample", "train"]
+__all__ = ["app", "bench", "ebm", "main", "reproduce", "sample", "train"]
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Learning models by contrastive divergence, and how good they are."""
 
+from hopscale.learn.ais import LogLikelihood, LogZ, log_likelihood, log_z
 from hopscale.learn.checkpoint import CheckpointError
 from hopscale.learn.ebm import EBM, base_of
 from hopscale.learn.networks import CNN, MLP, ResNet
@@ -16,6 +17,8 @@ __all__ = [
     "PCD",
     "CheckpointError",
     "DivergedError",
+    "LogLikelihood",
+    "LogZ",
     "RBMRecipe",
     "ResNet",
     "Trained",
@@ -23,6 +26,8 @@ __all__ = [
     "base_of",
     "load_model",
     "load_rbm",
+    "log_likelihood",
+    "log_z",
     "train_ebm",
     "train_rbm",
 ]

@@ -20,7 +20,7 @@ class EBM(Target):
     $$\log \pi_\theta(x) = -f_\theta(x) + \sum_i x_i \log p_i + (1 - x_i) \log(1 - p_i)
       - \log Z_\theta$$
 
-    of which `log_prob` leaves out the unknown $\log Z_\theta$; `ais` estimates it. The log-ratios
+    of which `log_prob` leaves out the unknown $\log Z_\theta$; `log_z` estimates it. The log-ratios
     are those of the first-order approximation of f, so a step takes one value-and-gradient of
     the network.
 

@@ -1,0 +1,288 @@
+"""hopscale train ebm and evaluate: deep energy-based models."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hopscale.cli.app import app, console
+from hopscale.cli.sample import SAMPLERS, _given, _plain, _sampler
+from hopscale.cli.train import DataDir, DataName, load_data, train_app
+
+Option = typer.Option
+LONG_RUN_CHAINS = 100
+
+
+@train_app.command()
+def ebm(
+    out: Annotated[Path, Option(help="folder for checkpoints and pictures")],
+    data: DataName = None,
+    data_dir: DataDir = None,
+    network: Annotated[str, Option(help="resnet (the paper's), cnn or mlp")] = "resnet",
+    channels: Annotated[int, Option(help="of the network; 64 in the paper")] = 64,
+    precision: Annotated[
+        str, Option(help="of convolutions: default (TF32 on a GPU), highest or bfloat16")
+    ] = "default",
+    sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
+    balance: Annotated[
+        str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", show_default=False)
+    ] = None,
+    scale: Annotated[str, Option(help="adaptive, or a fixed R: 1 for LBP-1")] = "adaptive",
+    steps: Annotated[int, Option(help="Metropolis-Hastings steps an iteration")] = 40,
+    iterations: Annotated[int, Option(help="in all, those before --resume too")] = 50_000,
+    minutes: Annotated[
+        float | None, Option(help="end after that long if iterations do not", show_default=False)
+    ] = None,
+    batch: Annotated[int, Option(help="images an iteration, and chains")] = 100,
+    rate: Annotated[float, Option(help="Adam's learning rate")] = 1e-4,
+    warmup: Annotated[int, Option(help="iterations over which the rate rises")] = 1_000,
+    buffer: Annotated[int, Option(help="chains in the replay buffer")] = 10_000,
+    restart: Annotated[float, Option(help="probability that a chain begins anew")] = 0.0,
+    clip: Annotated[float, Option(help="largest norm of a gradient; 0: any")] = 0.0,
+    penalty: Annotated[float, Option(help="on squared energies")] = 0.0,
+    weight_decay: Annotated[float, Option(help="of AdamW")] = 0.0,
+    average: Annotated[float, Option(help="decay of the average of the weights")] = 0.999,
+    limit: Annotated[float, Option(help="gap of energies that counts as divergence")] = 1_000.0,
+    every: Annotated[int, Option(help="iterations between two checkpoints")] = 1_000,
+    long_run: Annotated[
+        int, Option(help="steps of the chains behind long-run.png; 0: no such picture")
+    ] = 1_000,
+    seed: Annotated[int, Option(help="of weights and training")] = 0,
+    resume: Annotated[bool, Option("--resume", help="go on from the newest checkpoint")] = False,
+    progress: Annotated[bool, Option(help="show a progress bar")] = True,
+) -> None:
+    """Train a deep energy-based model by persistent contrastive divergence.
+
+    Example: `hopscale train ebm --data digits --network mlp --steps 10 --rate 1e-3
+    --iterations 3000 --out digits-ebm`
+
+    The folder gets the last two checkpoints, for `hopscale evaluate` and `hopscale sample ebm`,
+    and at the end the samples of the replay buffer, of long chains, and the course of training as
+    pictures. The same command with `--resume` goes on where a checkpoint left off.
+    """
+    from hopscale import learn
+    from hopscale.learn import networks
+
+    images = load_data(data, data_dir)
+    settings = learn.PCD(
+        steps=steps,
+        batch=batch,
+        rate=rate,
+        warmup=warmup,
+        buffer=buffer,
+        restart=restart,
+        clip=clip,
+        penalty=penalty,
+        weight_decay=weight_decay,
+        average=average,
+        limit=limit,
+    )
+    made = networks.by_name(network, images.shape, channels, seed, precision)
+    notes = {
+        "network": network,
+        "channels": channels,
+        "precision": precision,
+        "shape": list(images.shape),
+        "data": images.name,
+    }
+    trained = learn.train_ebm(
+        learn.EBM(made, learn.base_of(images.train)),
+        images.train,
+        iterations=iterations,
+        sampler=_proposal(sampler, balance),
+        scale=_tuner(scale),
+        settings=settings,
+        key=seed,
+        directory=out,
+        resume=resume,
+        every=every,
+        minutes=minutes,
+        notes=notes,
+        progress=progress,
+    )
+    _report(images.name, trained)
+    _pictures(out, images.name, trained, 0 if trained.interrupted else long_run, seed)
+    if trained.interrupted:
+        print(
+            f"hopscale: stopped after iteration {trained.iterations}, which {trained.checkpoint} "
+            "holds; the same command with --resume goes on",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130)
+
+
+def _proposal(name: str, balance: str | None):
+    """The sampler by name; the balance that trains best unless said."""
+    import hopscale as hs
+
+    if balance is None and "balance" in SAMPLERS.get(name, ()):
+        balance = "sqrt"
+    return _sampler(hs, name, _given(balance=balance))
+
+
+def _tuner(scale: str):
+    import hopscale as hs
+
+    if scale == "adaptive":
+        return hs.Adaptive()
+    try:
+        return hs.Fixed(float(scale))
+    except ValueError as error:
+        raise ValueError(f"--scale must be adaptive or a number R >= 1; got {scale!r}.") from error
+
+
+def _report(name: str, trained: Any) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"EBM on {name}", show_header=False)
+    last = {key: values[-100:].mean() for key, values in trained.history.items()}
+    speed = f"{trained.seconds:.1f} s, and {trained.compile_seconds:.1f} s to compile"
+    rows = {
+        "iterations": f"{trained.iterations:,}",
+        "f(data) - f(samples)": f"{last['gap']:.4g}",
+        "energy of data": f"{last['energy_data']:.4g}",
+        "acceptance": f"{last['acceptance']:.3f}",
+        "scale R": f"{trained.scale:.2f}",
+        "time": speed,
+        "checkpoint": str(trained.checkpoint),
+    }
+    for key, value in rows.items():
+        table.add_row(key, value)
+    table.caption = "means of the last 100 iterations"
+    console().print(table)
+
+
+def _pictures(out: Path, name: str, trained: Any, long_run: int, seed: int) -> None:
+    """Save what can be seen of training into the folder."""
+    import numpy as np
+
+    from hopscale.learn.curves import curves
+    from hopscale.learn.pictures import grid
+
+    saved = ["curves.png", "samples.png"]
+    curves(trained.history, f"EBM on {name}").savefig(out / "curves.png")
+    shown = np.asarray(trained.samples)[:100]
+    grid(shown, title="replay buffer").savefig(out / "samples.png")
+    if long_run:
+        grid(_long_run(trained.model, long_run, seed), title=f"after {long_run:,} steps").savefig(
+            out / "long-run.png"
+        )
+        saved.append("long-run.png")
+    print(f"saved {', '.join(str(out / file) for file in saved)}")
+
+
+def _long_run(model: Any, steps: int, seed: int):
+    """Where chains of adaptive LBP are, long after they began at draws of the base."""
+    import jax
+
+    import hopscale as hs
+    from hopscale.learn.ebm import draw_base
+
+    init = draw_base(jax.random.key(seed), model.base, LONG_RUN_CHAINS)
+    run = hs.sample(
+        model,
+        hs.LBP("sqrt"),
+        chains=LONG_RUN_CHAINS,
+        warmup=steps - steps // 2,
+        draws=max(steps // 2, 1),
+        key=seed,
+        init=init,
+        progress=False,
+    )
+    return run.last
+
+
+@app.command()
+def evaluate(
+    place: Annotated[Path, typer.Argument(help="a checkpoint, or the folder of a training run")],
+    data: DataName = None,
+    data_dir: DataDir = None,
+    split: Annotated[
+        str, Option(help="whose likelihood: train, valid, test, with commas; none")
+    ] = "valid,test",
+    weights: Annotated[str, Option(help="average, or last")] = "average",
+    sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
+    balance: Annotated[
+        str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", show_default=False)
+    ] = None,
+    scale: Annotated[str, Option(help="adaptive, or a fixed R")] = "adaptive",
+    chains: Annotated[int, Option(help="of each repeat")] = 100,
+    betas: Annotated[int, Option(help="steps from the base to the model")] = 2_000,
+    repeats: Annotated[int, Option(help="independent estimates")] = 5,
+    seed: Annotated[int, Option(help="of the estimates")] = 0,
+    as_json: Annotated[bool, Option("--json", help="print one JSON object")] = False,
+    progress: Annotated[bool, Option(help="show a progress bar")] = True,
+) -> None:
+    """Estimate the likelihood of an energy-based model by annealed importance sampling.
+
+    Example: `hopscale evaluate digits-ebm --betas 2000`
+
+    The data set is the one the model was trained on, unless `--data` names another.
+    """
+    from hopscale import learn
+    from hopscale.learn import checkpoint
+
+    names = [] if split == "none" else split.split(",")
+    which = {"average": "average", "last": "network"}.get(weights)
+    if which is None:
+        raise ValueError(f"--weights must be average or last; got {weights!r}.")
+    found = checkpoint.find(place)
+    trained_on = found.about.get("notes", {}).get("data")
+    images = load_data(data or trained_on, data_dir) if names else None
+    held_out = {name: images.binarized(seed, name) for name in names} if images else {}
+    model = learn.load_model(found.path, which=which)
+    estimate = learn.log_z(
+        model,
+        chains=chains,
+        betas=betas,
+        repeats=repeats,
+        sampler=_proposal(sampler, balance),
+        scale=_tuner(scale),
+        key=seed,
+        progress=progress and not as_json,
+    )
+    scores = {name: learn.log_likelihood(model, x, estimate) for name, x in held_out.items()}
+    result = _evaluation(found, estimate, scores)
+    if as_json:
+        print(json.dumps(_plain(result)))
+    else:
+        _show(result)
+
+
+def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, Any]:
+    """All numbers of an evaluation by name."""
+    result = {
+        "checkpoint": str(found.path),
+        "iterations": found.about["step"],
+        "log_z": estimate.value,
+        "log_z_error": estimate.error,
+        "effective_chains": estimate.effective,
+        "chains": int(estimate.log_weights.size),
+        "acceptance": estimate.acceptance,
+        "scale": estimate.scale,
+        "seconds": estimate.seconds,
+    }
+    for name, score in scores.items():
+        result[f"{name}_log_likelihood"] = score.value
+        result[f"{name}_spread"] = score.spread
+    return result
+
+
+def _show(result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(title=result["checkpoint"], show_header=False)
+    table.add_row("iterations", f"{result['iterations']:,}")
+    table.add_row("log Z", f"{result['log_z']:.3f} ± {result['log_z_error']:.2g}")
+    table.add_row("effective chains", f"{result['effective_chains']:.1f} of {result['chains']}")
+    for name in ("train", "valid", "test"):
+        if f"{name}_log_likelihood" in result:
+            value, spread = result[f"{name}_log_likelihood"], result[f"{name}_spread"]
+            table.add_row(f"log-likelihood, {name}", f"{value:.3f} ± {spread:.2g} (by the data)")
+    table.add_row("acceptance, scale R", f"{result['acceptance']:.3f}, {result['scale']:.2f}")
+    table.add_row("time", f"{result['seconds']:.1f} s")
+    if result["effective_chains"] < 10:
+        table.caption = "few effective chains: more --betas make log Z trustworthy"
+    console().print(table)

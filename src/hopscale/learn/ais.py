@@ -1,0 +1,345 @@
+r"""Annealed importance sampling: the normaliser of a model, and the likelihood of data.
+
+Chains start from independent bits, whose normaliser is known, and walk along
+
+$$\log \pi_k(x) = (1 - \beta_k) \log \pi_0(x) + \beta_k \log \tilde\pi(x),
+  \qquad 0 = \beta_0 < \dots < \beta_K = 1.$$
+
+The log-weight of a chain gains $(\beta_k - \beta_{k-1}) \log \tilde\pi(x) / \pi_0(x)$ where it is,
+before the step that leaves $\pi_k$ invariant. The mean weight estimates Z without bias (Neal,
+2001).
+"""
+
+import time
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from hopscale import metropolis, native
+from hopscale.learn.ebm import EBM, draw_base
+from hopscale.progress import watch
+from hopscale.sampler import Move, Sampler
+from hopscale.samplers import LBP
+from hopscale.scale import Adaptive, Tuner, TunerState
+from hopscale.target import Ratios, State, Target
+from hopscale.targets import Bernoulli
+from hopscale.validate import as_key, count
+
+CHUNK_SECONDS = 0.5
+RESAMPLES = 500
+
+
+class LogZ(NamedTuple):
+    """An estimate of log Z.
+
+    Attributes:
+        value: the log of the mean weight of all chains of all repeats.
+        error: its standard error, by resampling chains. It can be trusted as long as `effective`
+            is not small: a few heavy chains hide how many are missing.
+        effective: $(\\sum w)^2 / \\sum w^2$, the number of equal weights that would be as good.
+        by_repeat: log of the mean weight of each repeat.
+        log_weights: of each chain.
+        acceptance: mean acceptance probability along the path.
+        scale: mean scale along the path.
+        samples: where the chains ended, at the model itself.
+        seconds: all in all, compiling included.
+    """
+
+    value: float
+    error: float
+    effective: float
+    by_repeat: np.ndarray
+    log_weights: Float[np.ndarray, "repeats chains"]
+    acceptance: float
+    scale: float
+    samples: np.ndarray
+    seconds: float
+
+
+def log_z(
+    target: Target,
+    base: Bernoulli | None = None,
+    *,
+    chains: int = 100,
+    betas: Any = 1_000,
+    repeats: int = 5,
+    sampler: Sampler | None = None,
+    scale: Tuner | None = None,
+    key: Any = 0,
+    progress: bool = False,
+) -> LogZ:
+    """Estimate log Z of a target over bits.
+
+    Args:
+        target: with an unnormalised `log_prob`: an `EBM`, an `RBM`, any other.
+        base: independent bits to start from; an `EBM`'s own base, else fair bits, unless said.
+        chains: of each repeat.
+        betas: how many steps from the base to the target, evenly spaced; or the betas, from 0
+            to 1.
+        repeats: independent estimates, one after the other.
+        sampler: `LBP("sqrt")` unless said.
+        scale: `Adaptive()` unless said. The scale is tuned along the path by one more repeat,
+            whose weights are not used: the others follow the same scales, so that no step depends
+            on what its chain did before.
+        key: a seed or a JAX key.
+        progress: show a progress bar where there is a terminal.
+    """
+    began = time.perf_counter()
+    sampler = LBP("sqrt") if sampler is None else sampler
+    scale = Adaptive() if scale is None else scale
+    base = _base(target, base)
+    path = _path(betas, target.dtype)
+    count("chains", chains, least=2)
+    count("repeats", repeats, least=1)
+    scale.check(target.num_sites)
+    tuner = jax.tree.map(jnp.asarray, scale.ready(sampler))
+    program = _Program(target, base, sampler, tuner, path, native.in_use())
+    return _estimate(program, chains, repeats, as_key(key), progress, began)
+
+
+def _estimate(program: "_Program", chains, repeats, key, progress, began) -> LogZ:
+    """A pilot that tunes the scales, then the repeats."""
+    last = len(program.betas) - 1
+    scales = jnp.ones(len(program.betas), program.target.dtype)
+    done: list[_Carry] = []
+    with watch(progress, {"annealing": (repeats + 1) * last}) as watched:
+        for repeat in range(repeats + 1):
+            pilot = jnp.asarray(repeat == 0)
+            carry = _start(program, jax.random.fold_in(key, repeat), chains)
+            carry = carry._replace(scales=scales)
+            step, chunk = 1, 8
+            while step <= last and not watched.stopped:
+                end, now = min(step + chunk, last + 1), time.perf_counter()
+                span = (jnp.asarray(step), jnp.asarray(end), pilot)
+                carry = jax.block_until_ready(_anneal((program, span), carry))
+                took = max(time.perf_counter() - now, 1e-9)
+                chunk = max(1, int((end - step) * min(CHUNK_SECONDS / took, 8.0)))
+                step = end
+                watched.show("annealing", repeat * last + step - 1, lambda: {})
+            if watched.stopped:
+                break
+            scales = carry.scales
+            done.append(carry)
+    if len(done) < 2:
+        raise KeyboardInterrupt
+    return _summary(done[1:], time.perf_counter() - began)
+
+
+def _base(target: Any, base: Bernoulli | None) -> Bernoulli:
+    if not isinstance(target, Target) or target.num_states != 2:
+        raise TypeError(f"target must be a hopscale target over bits; got {target!r}.")
+    if base is None:
+        base = target.base if isinstance(target, EBM) else Bernoulli(jnp.full(target.shape, 0.5))
+    if base.shape != target.shape or base.dtype != target.dtype:
+        raise ValueError(
+            f"the base must have the target's shape {target.shape} and dtype {target.dtype}; "
+            f"got {base.shape} and {base.dtype}."
+        )
+    return base
+
+
+def _path(betas: Any, dtype) -> Float[Array, " betas"]:
+    if isinstance(betas, int | np.integer):
+        count("betas", betas, least=1)
+        return jnp.linspace(0.0, 1.0, int(betas) + 1, dtype=dtype)
+    values = np.asarray(betas, np.float64)
+    if values.ndim != 1 or values.size < 2 or values[0] != 0 or values[-1] != 1:
+        raise ValueError("betas must be a number of steps, or numbers that rise from 0 to 1.")
+    if not np.all(np.diff(values) > 0):
+        raise ValueError("betas must rise from 0 to 1, each above the one before.")
+    return jnp.asarray(values, dtype)
+
+
+# -- A chain on the path. It carries what the target says of its state, so that another beta -----
+# -- needs no evaluation. -------------------------------------------------------------------------
+
+
+class _OnPath(NamedTuple):
+    """A `ChainState` at one beta, and the target's part of it."""
+
+    x: State
+    log_prob: Float[Array, ""]
+    log_ratios: Ratios | None
+    full: Float[Array, ""]
+    full_ratios: Ratios | None
+
+
+class _AtBeta(Sampler):
+    """A sampler of the distribution at one beta."""
+
+    inner: Sampler
+    base: Bernoulli
+    beta: Float[Array, ""]
+
+    name: ClassVar[str] = "path"
+    rate: ClassVar[float] = float("nan")
+    informed: ClassVar[bool] = True
+    replacement: ClassVar[bool] = False
+
+    def choose(self, key, target, state, length):
+        return self.inner.choose(key, target, state, length)
+
+    def score(self, target, state, move: Move, way_back: bool):
+        return self.inner.score(target, state, move, way_back)
+
+    def distance(self, move: Move):
+        return self.inner.distance(move)
+
+    def init(self, target: Target, x: State) -> Any:
+        if self.inner.informed:
+            full, full_ratios = target.evaluate(x)
+        else:
+            full, full_ratios = target.log_prob(x), None
+        return self.temper(x, full, full_ratios)
+
+    def temper(self, x: State, full, full_ratios) -> _OnPath:
+        """The state at this beta of what the target says of it."""
+        log_prob, log_ratios = self.base.evaluate(x)
+        tempered = None
+        if full_ratios is not None:
+            tempered = log_ratios + self.beta * (full_ratios - log_ratios)
+        return _OnPath(
+            x=x,
+            log_prob=log_prob + self.beta * (full - log_prob),
+            log_ratios=tempered,
+            full=full,
+            full_ratios=full_ratios,
+        )
+
+
+class _Program(NamedTuple):
+    target: Target
+    base: Bernoulli
+    sampler: Sampler
+    tuner: Tuner
+    betas: Float[Array, " betas"]
+    implementation: str
+
+
+class _Carry(NamedTuple):
+    key: Key[Array, ""]
+    chains: _OnPath
+    log_weights: Float[Array, " chains"]
+    tuner: TunerState
+    scales: Float[Array, " betas"]
+    accepted: Float[Array, ""]
+
+
+@eqx.filter_jit
+def _start(program: _Program, key: Key[Array, ""], chains: int) -> _Carry:
+    """Exact draws of the base."""
+    key_base, key_walk = jax.random.split(key)
+    x = draw_base(key_base, program.base, chains)
+    at = _AtBeta(program.sampler, program.base, program.betas[0])
+    dtype = program.target.dtype
+    return _Carry(
+        key=key_walk,
+        chains=jax.vmap(lambda one: at.init(program.target, one))(x),
+        log_weights=jnp.zeros(chains, dtype),
+        tuner=program.tuner.init(program.target.num_sites, chains, dtype),
+        scales=jnp.ones_like(program.betas),
+        accepted=jnp.zeros((), dtype),
+    )
+
+
+@eqx.filter_jit
+def _anneal(fixed: tuple[_Program, tuple[Array, Array, Array]], carry: _Carry) -> _Carry:
+    """Take the steps from one number up to another; a pilot tunes the scales, others follow."""
+    program, (begin, end, pilot) = fixed
+
+    def stage(k, carry: _Carry) -> _Carry:
+        rise = program.betas[k] - program.betas[k - 1]
+        return _move(program, k, pilot, _weigh(program, rise, carry))
+
+    with native.use(program.implementation):
+        return jax.lax.fori_loop(begin, end, stage, carry)
+
+
+def _weigh(program: _Program, rise: Float[Array, ""], carry: _Carry) -> _Carry:
+    """What the weights gain as beta rises, where the chains are."""
+    at_base = jax.vmap(program.base.log_prob)(carry.chains.x)
+    gain = rise * (carry.chains.full - at_base)
+    return carry._replace(log_weights=carry.log_weights + gain)
+
+
+def _move(program: _Program, k: Int[Array, ""], pilot, carry: _Carry) -> _Carry:
+    """A step of all chains that leaves the distribution at beta_k invariant."""
+    target = program.target
+    at = _AtBeta(program.sampler, program.base, program.betas[k])
+    scale = jnp.where(pilot, carry.tuner.scale, carry.scales[k])
+
+    def one(key, state: _OnPath):
+        state = at.temper(state.x, state.full, state.full_ratios)
+        noise = metropolis.noise(key, target.dtype)
+        chain, _, info = metropolis.step(noise, target, state, scale, at)  # type: ignore[arg-type]
+        return chain, info.accept_prob
+
+    keys = jax.random.split(jax.random.fold_in(carry.key, k), len(carry.log_weights))
+    chains, accept_prob = jax.vmap(one)(keys, carry.chains)
+    return carry._replace(
+        chains=chains,
+        tuner=program.tuner.update(carry.tuner, accept_prob, target.num_sites),
+        scales=carry.scales.at[k].set(scale),
+        accepted=carry.accepted + jnp.mean(accept_prob),
+    )
+
+
+# -- From weights to numbers. ---------------------------------------------------------------------
+
+
+def _summary(repeats: list[_Carry], seconds: float) -> LogZ:
+    log_weights = np.stack([np.asarray(one.log_weights, np.float64) for one in repeats])
+    scales = np.asarray(repeats[0].scales)[1:]
+    value, error, effective = log_mean(log_weights.reshape(-1))
+    return LogZ(
+        value=value,
+        error=error,
+        effective=effective,
+        by_repeat=np.array([log_mean(one)[0] for one in log_weights]),
+        log_weights=log_weights,
+        acceptance=float(np.mean([one.accepted for one in repeats])) / len(scales),
+        scale=float(scales.mean()),
+        samples=np.concatenate([np.asarray(one.chains.x) for one in repeats]),
+        seconds=seconds,
+    )
+
+
+def log_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
+    """The log of the mean weight, its standard error by resampling, and the effective number."""
+    top = log_weights.max()
+    weights = np.exp(log_weights - top)
+    rows = np.random.default_rng(0).integers(0, weights.size, (RESAMPLES, weights.size))
+    resampled = np.log(weights[rows].mean(axis=1))
+    effective = weights.sum() ** 2 / (weights**2).sum()
+    return float(top + np.log(weights.mean())), float(resampled.std(ddof=1)), float(effective)
+
+
+class LogLikelihood(NamedTuple):
+    """The mean log-likelihood of data, in nats a state.
+
+    `error` is that of log Z alone; `spread` is the standard error of the mean over the data.
+    """
+
+    value: float
+    error: float
+    spread: float
+
+
+def log_likelihood(target: Target, data, normalizer: LogZ, batch: int = 500) -> LogLikelihood:
+    """The mean of log_prob(x) - log Z over the data."""
+    x = jnp.asarray(np.asarray(data).astype(np.int8))
+    values = np.asarray(_log_probs(target, x, batch), np.float64)
+    return LogLikelihood(
+        value=float(values.mean() - normalizer.value),
+        error=normalizer.error,
+        spread=float(values.std() / np.sqrt(len(values))),
+    )
+
+
+@eqx.filter_jit
+def _log_probs(target: Target, x: State, batch: int):
+    return jax.lax.map(target.log_prob, x, batch_size=batch)
