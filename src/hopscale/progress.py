@@ -52,8 +52,10 @@ class Watch:
 
 
 @contextmanager
-def watch(show: bool, phases: Mapping[str, int]) -> Iterator[Watch]:
-    """Watch phases of so many steps each; the first Ctrl-C only sets `stopped`."""
+def watch(
+    show: bool, phases: Mapping[str, int], stopped: str = "returning what was drawn so far"
+) -> Iterator[Watch]:
+    """Watch phases of so many steps each; the first Ctrl-C only sets `stopped`, and says so."""
     console = Console(stderr=True)
     bar = _bar(console) if show and console.is_terminal else None
     watched = Watch(bar, phases)
@@ -64,7 +66,7 @@ def watch(show: bool, phases: Mapping[str, int]) -> Iterator[Watch]:
             with bar:
                 yield watched
     if watched.stopped:
-        print("stopped by Ctrl-C: returning what was drawn so far", file=sys.stderr)
+        print(f"stopped by Ctrl-C: {stopped}", file=sys.stderr)
 
 
 def _bar(console: Console) -> Progress:

@@ -156,7 +156,8 @@ def train_rbm(
     if place is not None:
         learner = storage.enter(place, resume, recipe, data, learner)
     began = time.perf_counter()
-    with watch(progress, {"train": epochs * (len(data.train) // recipe.batch)}) as watched:
+    phases = {"train": epochs * (len(data.train) // recipe.batch)}
+    with watch(progress, phases, "returning the model as it is") as watched:
         while learner.epoch < epochs and not watched.stopped:
             before = learner.epoch
             learner = train_epoch(recipe, data, learner, watched)
