@@ -23,7 +23,7 @@ def fails(*arguments):
 def test_help_names_the_commands():
     done = RUN.invoke(cli.app, ["--help"])
     assert done.exit_code == 0
-    for command in ("sample", "reproduce", "bench", "info"):
+    for command in ("sample", "reproduce", "train", "bench", "info"):
         assert command in done.output
 
 
@@ -78,7 +78,7 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2():
     )
     assert done.returncode == 2
     assert done.stderr.strip().splitlines() == [
-        "hopscale: target must be one of bernoulli, ising, fhmm; got 'isng'."
+        "hopscale: target must be one of bernoulli, ising, fhmm, rbm; got 'isng'."
     ]
 
 

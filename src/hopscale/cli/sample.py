@@ -10,22 +10,26 @@ import typer
 
 from hopscale.cli.app import app, console
 
-SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000}
+SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000, "rbm": 400}
 SAMPLERS = {"lbp": ("balance", "path"), "gwg": ("balance", "repeats"), "rwm": ()}
 READINGS = {
-    "bernoulli": ("spacing",),
-    "ising": ("sign", "disc"),
-    "fhmm": ("variant", "axis", "factors"),
+    "bernoulli": ("config", "spacing"),
+    "ising": ("config", "sign", "disc"),
+    "fhmm": ("config", "variant", "axis", "factors"),
+    "rbm": ("ratios", "weights"),
 }
 
 
 @app.command()
 def sample(
-    target: Annotated[str, typer.Argument(help="bernoulli, ising or fhmm")],
+    target: Annotated[str, typer.Argument(help="bernoulli, ising, fhmm or rbm")],
     size: Annotated[
-        int | None, typer.Option(help="N, lattice side or length. [800 / 50 / 1000]")
+        int | None,
+        typer.Option(help="N, lattice side, length or hidden units. [800 / 50 / 1000 / 400]"),
     ] = None,
-    config: Annotated[str, typer.Option(help="C1 (smooth), C2 or C3 (sharp)")] = "C2",
+    config: Annotated[
+        str | None, typer.Option(help="not rbm: C1 (smooth), C2 or C3 (sharp) [C2]")
+    ] = None,
     sampler: Annotated[str, typer.Option(help="lbp, gwg or rwm")] = "lbp",
     balance: Annotated[
         str | None, typer.Option(help="lbp, gwg: barker, sqrt, min or max [barker]")
@@ -54,6 +58,10 @@ def sample(
     variant: Annotated[str | None, typer.Option(help="fhmm: written or table")] = None,
     axis: Annotated[str | None, typer.Option(help="fhmm: time or factor")] = None,
     factors: Annotated[int | None, typer.Option(help="fhmm: number of chains K")] = None,
+    ratios: Annotated[str | None, typer.Option(help="rbm: gradient or exact [gradient]")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="rbm: a file of `hopscale train rbm` [the shipped one]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
 ) -> None:
@@ -61,13 +69,23 @@ def sample(
 
     Example: `hopscale sample ising --size 50 --config C2 --sampler lbp --chains 100`
     """
+    import jax.numpy as jnp
+
     import hopscale as hs
     from hopscale.results import describe
 
     readings = _given(
-        spacing=spacing, sign=sign, disc=disc, variant=variant, axis=axis, factors=factors
+        config=config,
+        spacing=spacing,
+        sign=sign,
+        disc=disc,
+        variant=variant,
+        axis=axis,
+        factors=factors,
+        ratios=ratios,
+        weights=weights,
     )
-    made = _target(hs, target, size, config, seed, readings)
+    made = _target(hs, target, size, seed, readings)
     proposal = _sampler(hs, sampler, _given(balance=balance, path=path, repeats=repeats))
     if scale is not None and rate is not None:
         raise ValueError("--scale fixes R and --rate tunes it; give one of them.")
@@ -84,6 +102,7 @@ def sample(
         key=seed,
         scale=tuner,
         keep=int(kept) if kept and kept.lstrip("-").isdigit() else kept,
+        statistic=jnp.sum if target == "rbm" else None,  # as in the paper's tables
         progress=progress and not as_json,
     )
     if save is not None and run.draws is None:
@@ -93,8 +112,8 @@ def sample(
     if as_json:
         name = {
             "target": target,
-            "size": size or SIZES[target],
-            "config": config,
+            "size": made.num_hidden if target == "rbm" else size or SIZES[target],
+            "config": None if target == "rbm" else config or "C2",
             "sampler": sampler,
             "settings": describe(proposal),
             "seed": seed,
@@ -106,11 +125,23 @@ def sample(
         raise typer.Exit(130)
 
 
-def _target(hs: Any, name: str, size: int | None, config: str, seed: int, settings: dict):
+def _target(hs: Any, name: str, size: int | None, seed: int, settings: dict):
     if name not in SIZES:
         raise ValueError(f"target must be one of {', '.join(SIZES)}; got {name!r}.")
     _refuse_foreign(name, settings, READINGS)
-    return getattr(hs.paper, name)(SIZES[name] if size is None else size, config, seed, **settings)
+    if name == "rbm":
+        return _rbm(hs, size, **settings)
+    return getattr(hs.paper, name)(SIZES[name] if size is None else size, key=seed, **settings)
+
+
+def _rbm(hs: Any, size: int | None, ratios: str = "gradient", weights: Path | None = None):
+    if weights is None:
+        return hs.paper.rbm(SIZES["rbm"] if size is None else size, ratios)
+    if size is not None:
+        raise ValueError("--size names a shipped RBM and --weights a file; give one of them.")
+    from hopscale.learn import load_rbm
+
+    return load_rbm(weights, ratios)
 
 
 def _sampler(hs: Any, name: str, settings: dict):

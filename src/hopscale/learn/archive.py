@@ -6,7 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         return unpack(file, kind, str(path))
 
 
-def unpack(file: BinaryIO, kind: str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def unpack(file: IO[bytes], kind: str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The same, from an open file."""
     try:
         with np.load(file, allow_pickle=False) as held:

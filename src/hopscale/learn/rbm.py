@@ -72,7 +72,7 @@ def begin(recipe: RBMRecipe, data: DataSet) -> Learner:
     mean = np.clip(data.train.mean(axis=0, dtype=np.float64) / level, MARGIN, 1 - MARGIN)
     weights = WEIGHT_SCALE * jax.random.normal(key_weights, (recipe.hidden, mean.size), jnp.float32)
     rbm = RBM(weights, np.log(mean / (1 - mean)).astype(np.float32), jnp.zeros(recipe.hidden))
-    chains = jax.random.bernoulli(key_chains, mean, (recipe.batch, *data.shape))
+    chains = jax.random.bernoulli(key_chains, np.tile(mean, (recipe.batch, *[1] * mean.ndim)))
     return Learner(
         rbm=rbm,
         optimizer=optax.adam(recipe.rate).init(rbm),  # pyright: ignore[reportArgumentType]

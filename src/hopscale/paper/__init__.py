@@ -1,5 +1,5 @@
 """The paper's own experiments, by name."""
 
-from hopscale.paper.instances import bernoulli, fhmm, ising
+from hopscale.paper.instances import bernoulli, fhmm, ising, rbm
 
-__all__ = ["bernoulli", "fhmm", "ising"]
+__all__ = ["bernoulli", "fhmm", "ising", "rbm"]

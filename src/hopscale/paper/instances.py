@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hopscale.targets import FHMM, Bernoulli, Ising
+from hopscale.targets import FHMM, RBM, Bernoulli, Ising
 from hopscale.validate import as_key, count
 
 CONFIGS = ("C1", "C2", "C3")
@@ -131,6 +131,23 @@ def fhmm(
     sigma = jnp.sqrt(NOISE_VARIANCE[config])
     noise = sigma * jax.random.normal(key_noise, (size,))
     return FHMM(hidden @ weights + bias + noise, weights, bias, sigma, stay, first, axis)
+
+
+def rbm(size: int = 400, ratios: str = "gradient") -> RBM:
+    """A restricted Boltzmann machine trained on binary MNIST, as shipped: nothing is random.
+
+    Args:
+        size: the number of hidden units: 100, 400 or 1000, the paper's C1, C2 and C3.
+        ratios: "gradient", as behind the tables, or "exact".
+    """
+    from hopscale.paper import rbms
+
+    if size not in rbms.SIZES:
+        raise ValueError(
+            f"size must be 100, 400 or 1000 hidden units, the RBMs that are shipped; got {size!r}. "
+            "Others can be trained: `hopscale train rbm`."
+        )
+    return rbms.load(size, ratios)
 
 
 def _chains(key, shape: tuple[int, int], stay: float, first: float, axis: str):
