@@ -201,7 +201,7 @@ def _iteration(program: Program, state: Learner) -> tuple[Learner, Array, Bool[A
     model = EBM(state.network, program.base)
     y, tuner, acceptance = walk(key_walk, program, model, x, state.tuner)
     (_, energies), slope = eqx.filter_value_and_grad(_objective, has_aux=True)(
-        state.network, data, y, settings.penalty
+        state.network, program.base, data, y, settings.penalty
     )
     updates, optimised = optimizer(settings).update(
         slope,  # type: ignore[arg-type]
@@ -210,7 +210,7 @@ def _iteration(program: Program, state: Learner) -> tuple[Learner, Array, Bool[A
     )
     network = eqx.apply_updates(state.network, updates)
     real, fake = jnp.mean(energies[: len(data)]), jnp.mean(energies[len(data) :])
-    norm = optax.global_norm(slope)
+    norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(slope)))
     scale = jnp.mean(tuner.scale)
     numbers = jnp.stack([real - fake, real, fake, acceptance, scale, norm])
     well = jnp.isfinite(norm) & (jnp.abs(real - fake) <= settings.limit)
@@ -251,10 +251,9 @@ def walk(key, program: Program, target: Target, x: State, tuner: TunerState):
     return chains.x, tuner, accepted / steps
 
 
-def _objective(network, data: State, samples: State, penalty: float):
+def _objective(network, base: Bernoulli, data: State, samples: State, penalty: float):
     """The mean energy of data above that of samples, and all energies."""
-    both = jnp.concatenate([data, samples]).astype(jnp.float32)
-    energies = jax.vmap(network)(both)
+    energies = jax.vmap(EBM(network, base).energy)(jnp.concatenate([data, samples]))
     gap = jnp.mean(energies[: len(data)]) - jnp.mean(energies[len(data) :])
     return gap + 2 * penalty * jnp.mean(energies**2), energies
 

@@ -1,0 +1,173 @@
+"""A training run survives kills, damage and full disks, and goes on bit for bit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import hopscale as hs
+from hopscale.learn import MLP, PCD, CheckpointError, checkpoint, load_model, train_ebm
+from test_learn_pcd import DATA, SHAPE, SMALL, model, same, train
+
+NAMES = ["step-000000020.checkpoint", "step-000000030.checkpoint"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A run of 30 iterations that left checkpoints at 20 and 30."""
+    train(30, directory=tmp_path, every=10)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == NAMES
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The run nothing happened to."""
+    return train(50)
+
+
+def same_runs(a, b):
+    history = all(np.array_equal(a.history[name], b.history[name]) for name in a.history)
+    return history and same((a.last, a.model, a.samples), (b.last, b.model, b.samples))
+
+
+def test_resuming_is_the_same_run(folder, whole):
+    resumed = train(50, directory=folder, resume=True, every=10)
+    assert same_runs(resumed, whole)
+    assert resumed.checkpoint == folder / "step-000000050.checkpoint"
+
+
+SCRIPT = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    from test_learn_pcd import train
+    train(10**7, directory=sys.argv[2], every=10, chunk=10)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_a_killed_run_goes_on(tmp_path, whole):
+    tests = os.path.dirname(__file__)  # noqa: PTH120
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), tests, str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not checkpoint.paths(tmp_path) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    reached = checkpoint.latest(tmp_path).about["step"]
+    end = max(50, reached + 20)
+    resumed = train(end, directory=tmp_path, resume=True)
+    assert same_runs(resumed, whole if end == 50 else train(end))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut, flip, empty])
+def test_a_damaged_checkpoint_is_passed_over(folder, whole, damage, capsys):
+    damage(folder / NAMES[1])
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.read(folder / NAMES[1])
+    resumed = train(50, directory=folder, resume=True)
+    said = capsys.readouterr().err
+    assert "damaged" in said
+    assert f"Going on from {NAMES[0]}" in said
+    assert same_runs(resumed, whole)
+
+
+def test_if_all_are_damaged_training_does_not_begin(folder):
+    for name in NAMES:
+        flip(folder / name)
+    with pytest.raises(CheckpointError, match=r"000030.* is damaged"):
+        train(50, directory=folder, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        ("steps 3, not 4", {"settings": PCD(**{**SMALL.__dict__, "steps": 4})}),
+        ("scale", {"scale": hs.Fixed(1)}),
+    ],
+)
+def test_a_checkpoint_of_other_settings_is_refused(folder, words, change):
+    with pytest.raises(CheckpointError, match=rf"another run: .*{words}"):
+        train(50, directory=folder, resume=True, **change)
+
+
+def test_a_checkpoint_of_another_network_or_other_data_is_refused(folder):
+    from hopscale.learn import EBM, base_of
+
+    wider = EBM(MLP(SHAPE, 9), base_of(DATA))
+    more = {"iterations": 50, "settings": SMALL, "key": 1, "directory": folder, "resume": True}
+    with pytest.raises(CheckpointError, match="another run: network"):
+        train_ebm(wider, DATA, **more)
+    with pytest.raises(CheckpointError, match="another run: data"):
+        train_ebm(model(), 1 - DATA, **more)
+    with pytest.raises(CheckpointError, match="another network"):
+        load_model(folder, MLP(SHAPE, 9))
+
+
+def test_a_file_of_another_format_is_refused(folder):
+    path = folder / NAMES[1]
+    path.write_bytes(path.read_bytes().replace(b"checkpoint 1\n", b"checkpoint 2\n", 1))
+    with pytest.raises(CheckpointError, match=r"has format 2; .* reads format 1"):
+        checkpoint.read(path)
+    path.write_text("{}\n")
+    with pytest.raises(CheckpointError, match="not a hopscale checkpoint"):
+        checkpoint.find(path)
+
+
+def test_a_full_disk_leaves_the_old_checkpoints(folder, whole, monkeypatch):
+    before = {name: (folder / name).read_bytes() for name in NAMES}
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match=r"No space left.*before it are intact"):
+            train(50, directory=folder, resume=True)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert same_runs(train(50, directory=folder, resume=True), whole)
+
+
+def test_a_run_does_not_write_over_another(folder):
+    with pytest.raises(FileExistsError, match="resume it, or give another directory"):
+        train(50, directory=folder)
+
+
+def test_without_a_checkpoint_there_is_nothing_to_resume(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):
+        train(50, directory=tmp_path, resume=True)
+    with pytest.raises(FileNotFoundError, match="no checkpoint or directory"):
+        load_model(tmp_path / "nowhere")
+
+
+def test_the_model_of_a_checkpoint_is_the_trained_one(folder):
+    trained = train(30)
+    assert same(load_model(folder, MLP(SHAPE, 8, key=9)), trained.model)
+    assert same(load_model(folder, MLP(SHAPE, 8), which="network"), trained.last)
+    with pytest.raises(CheckpointError, match="what its network is"):
+        load_model(folder)
+    about = json.loads((folder / NAMES[1]).read_bytes().split(b"\n")[2])
+    assert (about["step"], about["fingerprint"]["batch"]) == (30, 20)

@@ -1,0 +1,209 @@
+"""Learning by persistent contrastive divergence."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hopscale as hs
+from hopscale.learn import EBM, MLP, PCD, DivergedError, base_of, pcd, train_ebm
+from hopscale.learn import buffer as replay
+from hopscale.learn.pcd import RECORDED
+
+SHAPE = (2, 3)
+SMALL = PCD(steps=3, batch=20, rate=0.01, warmup=10, buffer=50, average=0.9)
+
+
+def data(n=400):
+    """Bits whose rows agree more often than not, so that independent bits are a bad model."""
+    rng = np.random.default_rng(5)
+    first = rng.integers(0, 2, (n, 1, 3))
+    second = np.where(rng.random((n, 1, 3)) < 0.9, first, 1 - first)
+    return np.concatenate([first, second], axis=1).astype(np.int8)
+
+
+DATA = data()
+
+
+def model(key=0):
+    return EBM(MLP(SHAPE, 8, key=key), base_of(DATA))
+
+
+def train(iterations=40, settings=SMALL, **more):
+    return train_ebm(model(), DATA, iterations=iterations, settings=settings, key=1, **more)
+
+
+def same(a, b):
+    leaves = [jax.tree.leaves(eqx.filter(t, eqx.is_array)) for t in (a, b)]
+    return all(np.array_equal(x, y) for x, y in zip(*leaves, strict=True))
+
+
+def log_likelihood(of):
+    """Of the data, by enumeration."""
+    normalizer = jax.nn.logsumexp(jax.vmap(of.log_prob)(jnp.asarray(hs.check.states(of))))
+    return float(jnp.mean(jax.vmap(of.log_prob)(jnp.asarray(DATA))) - normalizer)
+
+
+def best_log_likelihood():
+    """What no model can exceed: minus the entropy of the data."""
+    share = np.unique(DATA.reshape(len(DATA), -1), axis=0, return_counts=True)[1] / len(DATA)
+    return float(np.sum(share * np.log(share)))
+
+
+def test_learning_closes_most_of_the_gap_to_the_data():
+    before, best = log_likelihood(model()), best_log_likelihood()
+    trained = train(1_000)
+    assert log_likelihood(trained.model) > before + 0.9 * (best - before)
+
+
+def test_learning_up_the_gradient_fails_that_test(monkeypatch):
+    right = pcd._objective
+
+    def wrong(network, base, data, samples, penalty):
+        return right(network, base, samples, data, penalty)
+
+    monkeypatch.setattr(pcd, "_objective", wrong)
+    # Another limit: another program, which is compiled with the broken objective.
+    settings = PCD(steps=3, batch=20, rate=0.01, warmup=10, buffer=50, limit=1e6)
+    before = log_likelihood(model())
+    assert log_likelihood(train(300, settings).model) < before
+
+
+def test_objective_by_hand():
+    network, both = MLP(SHAPE, 4), jnp.asarray(DATA[:6])
+    f = np.array([network(jnp.asarray(x, jnp.float32)) for x in DATA[:6]])
+    value, energies = pcd._objective(network, base_of(DATA), both[:3], both[3:], 0.1)
+    penalty = 0.1 * (np.mean(f[:3] ** 2) + np.mean(f[3:] ** 2))
+    assert np.isclose(value, f[:3].mean() - f[3:].mean() + penalty, rtol=1e-4)
+    np.testing.assert_allclose(energies, f, rtol=1e-4)
+
+
+def test_history_has_a_number_for_each_iteration():
+    trained = train(40)
+    assert set(trained.history) == set(RECORDED)
+    assert all(values.shape == (40,) for values in trained.history.values())
+    gap = trained.history["energy_data"] - trained.history["energy_samples"]
+    np.testing.assert_allclose(trained.history["gap"], gap, atol=1e-5)
+    assert trained.scale == trained.history["scale"][-1] > 1
+    assert np.all((trained.history["acceptance"] > 0) & (trained.history["acceptance"] <= 1))
+    assert (trained.iterations, trained.checkpoint, trained.interrupted) == (40, None, False)
+    assert trained.samples.shape == (50, *SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "scale"),
+    [
+        (hs.LBP("barker"), hs.Fixed(1)),
+        (hs.GWG("sqrt"), hs.Adaptive(per_chain=True)),
+        (hs.RWM(), hs.Adaptive(0.3)),
+    ],
+)
+def test_any_sampler_and_scale_learns(sampler, scale):
+    trained = train(300, sampler=sampler, scale=scale)
+    assert log_likelihood(trained.model) > log_likelihood(model()) + 0.2
+    if isinstance(scale, hs.Fixed):
+        assert np.all(trained.history["scale"] == 1.0)
+
+
+def test_chunks_do_not_show_and_the_users_model_is_left_alone():
+    given = model()
+    once = train_ebm(given, DATA, iterations=40, settings=SMALL, key=1)
+    parts = train_ebm(given, DATA, iterations=40, settings=SMALL, key=1, chunk=7)
+    assert same((once.last, once.model, once.samples), (parts.last, parts.model, parts.samples))
+    assert np.array_equal(once.history["gap"], parts.history["gap"])
+    assert same(given, model())
+    assert not same(once.last, given)
+
+
+def test_the_number_of_steps_does_not_compile_anew():
+    train(2)
+    compiled = pcd.advance._cached._cache_size()
+    other = train(2, PCD(**{**SMALL.__dict__, "steps": 5}))
+    assert pcd.advance._cached._cache_size() == compiled
+    assert not same(other.samples, train(2).samples)
+
+
+def test_divergence_stops_training_and_names_the_checkpoint(tmp_path):
+    settings = PCD(**{**SMALL.__dict__, "limit": 0.4})
+    with pytest.raises(DivergedError, match=r"diverged at iteration \d+.*step-0000000\d\d"):
+        train(1_000, settings, directory=tmp_path, every=10)
+    # The network wants energies that differ, which the limit forbids; none of it was kept.
+    kept = hs.learn.load_model(tmp_path, network=MLP(SHAPE, 8))
+    assert np.isfinite(log_likelihood(kept))
+
+
+def test_numbers_that_are_not_finite_stop_training():
+    broken = eqx.tree_at(
+        lambda m: m.network.layers.layers[0].bias, model(), replace_fn=lambda b: b * jnp.nan
+    )
+    with pytest.raises(DivergedError, match=r"iteration 1: .*No checkpoint"):
+        train_ebm(broken, DATA, iterations=5, settings=SMALL)
+
+
+def test_time_ends_training():
+    trained = train(10**9, minutes=0.01)
+    assert 0 < trained.iterations < 10**9
+
+
+def test_buffer_gives_different_chains_and_takes_them_back():
+    states = jnp.arange(7, dtype=jnp.int8)[:, None]
+    base, seen = hs.Bernoulli(np.full(1, 0.5)), set()
+    for seed in range(40):
+        slots, x = replay.take(jax.random.key(seed), states, base, 5, 0.0)
+        assert len(set(slots.tolist())) == 5
+        assert np.array_equal(x[:, 0], slots)
+        seen.update(slots.tolist())
+    assert seen == set(range(7))
+    put = replay.put(states, jnp.array([6, 0]), jnp.array([[9], [8]], jnp.int8))
+    assert put[:, 0].tolist() == [8, 1, 2, 3, 4, 5, 9]
+
+
+def test_restarted_chains_come_from_the_base():
+    ones = jnp.ones((4_000, 2), jnp.int8)
+    base = hs.Bernoulli(np.array([0.2, 0.2]))
+    _, x = replay.take(jax.random.key(0), ones, base, 4_000, 0.25)
+    share = 1 - 0.25 * 0.8  # of ones: never restarted, or restarted as a one
+    assert abs(np.mean(np.asarray(x)) - share) < 5 * np.sqrt(share * (1 - share) / 8_000)
+
+
+def test_grey_levels_become_bits_with_that_probability():
+    grey = jnp.asarray(np.tile(np.array([0, 51, 255], np.uint8), (10, 1)))
+    x = np.asarray(replay.draw_batch(jax.random.key(0), grey, 20_000))
+    assert (x[:, 0].max(), x[:, 2].min()) == (0, 1)
+    assert abs(x[:, 1].mean() - 0.2) < 5 * 0.4 / np.sqrt(20_000)
+    assert x.dtype == np.int8
+
+
+def test_rate_rises_linearly():
+    settings = PCD(rate=0.1, warmup=4)
+    optimizer, weights = pcd.optimizer(settings), jnp.ones(2)
+    state, sizes = optimizer.init(weights), []
+    for _ in range(6):
+        update, state = optimizer.update(jnp.ones(2), state, weights)
+        sizes.append(float(-update[0]))
+    np.testing.assert_allclose(sizes, [0.025, 0.05, 0.075, 0.1, 0.1, 0.1], rtol=1e-4)
+
+
+def test_average_moves_faster_at_first():
+    assert np.isclose(pcd._averaged(jnp.zeros(()), jnp.ones(()), 0, 0.99), 0.9)
+    assert np.isclose(pcd._averaged(jnp.zeros(()), jnp.ones(()), 10_000, 0.99), 0.01, rtol=1e-3)
+
+
+BAD = {
+    "steps must be at least 1": lambda: PCD(steps=0),
+    "at least a batch of 100": lambda: PCD(buffer=10),
+    "restart must lie in": lambda: PCD(restart=1.5),
+    "rate and limit must be positive": lambda: PCD(rate=0.0),
+    "model must be an EBM": lambda: train_ebm(MLP((2,), 1), DATA),  # type: ignore[arg-type]
+    "the model's shape": lambda: train_ebm(model(), DATA[:, 0]),
+    "iterations must be at least 1": lambda: train(0),
+    "minutes must be positive": lambda: train(minutes=-1),
+    "R = 9 for 6 sites": lambda: train(scale=hs.Fixed(9)),
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_what_cannot_work_says_so(words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        BAD[words]()
