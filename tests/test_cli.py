@@ -78,7 +78,7 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2():
     )
     assert done.returncode == 2
     assert done.stderr.strip().splitlines() == [
-        "hopscale: target must be one of bernoulli, ising, fhmm, rbm; got 'isng'."
+        "hopscale: target must be one of bernoulli, ising, fhmm, rbm, ebm; got 'isng'."
     ]
 
 

@@ -10,19 +10,20 @@ import typer
 
 from hopscale.cli.app import app, console
 
-SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000, "rbm": 400}
+SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000, "rbm": 400, "ebm": None}
 SAMPLERS = {"lbp": ("balance", "path"), "gwg": ("balance", "repeats"), "rwm": ()}
 READINGS = {
     "bernoulli": ("config", "spacing"),
     "ising": ("config", "sign", "disc"),
     "fhmm": ("config", "variant", "axis", "factors"),
     "rbm": ("ratios", "weights"),
+    "ebm": ("checkpoint",),
 }
 
 
 @app.command()
 def sample(
-    target: Annotated[str, typer.Argument(help="bernoulli, ising, fhmm or rbm")],
+    target: Annotated[str, typer.Argument(help="bernoulli, ising, fhmm, rbm or ebm")],
     size: Annotated[
         int | None,
         typer.Option(help="N, lattice side, length or hidden units. [800 / 50 / 1000 / 400]"),
@@ -62,6 +63,9 @@ def sample(
     weights: Annotated[
         Path | None, typer.Option(help="rbm: a file of `hopscale train rbm` [the shipped one]")
     ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="ebm: a checkpoint or folder of `hopscale train ebm`")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
 ) -> None:
@@ -84,6 +88,7 @@ def sample(
         factors=factors,
         ratios=ratios,
         weights=weights,
+        checkpoint=checkpoint,
     )
     made = _target(hs, target, size, seed, readings)
     proposal = _sampler(hs, sampler, _given(balance=balance, path=path, repeats=repeats))
@@ -112,8 +117,8 @@ def sample(
     if as_json:
         name = {
             "target": target,
-            "size": made.num_hidden if target == "rbm" else size or SIZES[target],
-            "config": None if target == "rbm" else config or "C2",
+            "size": made.num_hidden if target == "rbm" else size or SIZES[target] or made.num_sites,
+            "config": config or "C2" if "config" in READINGS[target] else None,
             "sampler": sampler,
             "settings": describe(proposal),
             "seed": seed,
@@ -129,9 +134,20 @@ def _target(hs: Any, name: str, size: int | None, seed: int, settings: dict):
     if name not in SIZES:
         raise ValueError(f"target must be one of {', '.join(SIZES)}; got {name!r}.")
     _refuse_foreign(name, settings, READINGS)
+    if name == "ebm":
+        return _ebm(hs, size, **settings)
     if name == "rbm":
         return _rbm(hs, size, **settings)
     return getattr(hs.paper, name)(SIZES[name] if size is None else size, key=seed, **settings)
+
+
+def _ebm(hs: Any, size: int | None, checkpoint: Path | None = None):
+    if checkpoint is None or size is not None:
+        raise ValueError(
+            "an ebm is trained: give --checkpoint, the folder that "
+            "`hopscale train ebm --out` wrote, and no --size."
+        )
+    return hs.learn.load_model(checkpoint)
 
 
 def _rbm(hs: Any, size: int | None, ratios: str = "gradient", weights: Path | None = None):

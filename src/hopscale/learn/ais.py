@@ -106,7 +106,8 @@ def _estimate(program: "_Program", chains, repeats, key, progress, began) -> Log
     last = len(program.betas) - 1
     scales = jnp.ones(len(program.betas), program.target.dtype)
     done: list[_Carry] = []
-    with watch(progress, {"annealing": (repeats + 1) * last}) as watched:
+    stopped = "the estimate is that of the repeats that were done"
+    with watch(progress, {"annealing": (repeats + 1) * last}, stopped) as watched:
         for repeat in range(repeats + 1):
             pilot = jnp.asarray(repeat == 0)
             carry = _start(program, jax.random.fold_in(key, repeat), chains)

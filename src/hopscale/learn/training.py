@@ -117,7 +117,8 @@ def train_ebm(
         trainer.enter(folder, resume)
     trainer.compile()
     end = began + 60 * minutes if minutes else np.inf
-    with watch(progress, {"training": iterations}) as watched:
+    stopped = "the model as it is now" + (", in a checkpoint" if folder is not None else "")
+    with watch(progress, {"training": iterations}, stopped) as watched:
         while trainer.done < iterations and not watched.stopped and time.perf_counter() < end:
             # A chunk ends where a checkpoint is due.
             room = min(iterations - trainer.done, every - trainer.done % every)

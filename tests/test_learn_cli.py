@@ -1,0 +1,132 @@
+"""Training and evaluating energy-based models from the command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hopscale import cli
+from hopscale.learn import checkpoint, training
+
+RUN = CliRunner()
+TINY = ["--data", "digits", "--network", "mlp", "--channels", "4", "--steps", "2", "--batch", "10"]
+TINY += ["--buffer", "20", "--long-run", "4", "--every", "10"]
+
+
+def train(out, *more):
+    return RUN.invoke(cli.app, ["train", "ebm", "--out", str(out), *TINY, *more])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "ebm"
+    done = train(out, "--iterations", "20")
+    assert done.exit_code == 0, done.output
+    assert "EBM on digits" in done.output
+    return out
+
+
+def test_training_leaves_checkpoints_and_pictures(folder):
+    files = {path.name for path in folder.iterdir()}
+    pictures = {"curves.png", "samples.png", "long-run.png"}
+    assert files == {"step-000000010.checkpoint", "step-000000020.checkpoint", *pictures}
+    assert all((folder / name).stat().st_size > 2_000 for name in pictures)
+
+
+def test_training_resumes(folder, tmp_path):
+    for path in checkpoint.paths(folder):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    done = train(tmp_path, "--iterations", "30", "--resume", "--long-run", "0")
+    assert done.exit_code == 0, done.output
+    assert train(tmp_path / "whole", "--iterations", "30", "--long-run", "0").exit_code == 0
+    a, b = checkpoint.latest(tmp_path), checkpoint.latest(tmp_path / "whole")
+    assert a.about == b.about
+    assert a.about["step"] == 30
+    assert all(np.array_equal(a.arrays[name], b.arrays[name]) for name in a.arrays)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(tmp_path, monkeypatch, capfd):
+    advance = training._Trainer.advance
+
+    def interrupted(self, iterations):
+        advance(self, iterations)
+        if self.done >= 13:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(training._Trainer, "advance", interrupted)
+    done = train(tmp_path / "run", "--iterations", "100000", "--every", "100000")
+    assert done.exit_code == 130
+    said = done.stderr + capfd.readouterr().err
+    step = checkpoint.latest(tmp_path / "run").about["step"]
+    assert f"stopped after iteration {step}" in said
+    assert "--resume goes on" in said
+    assert 13 <= step < 100_000
+
+
+def test_time_ends_training(tmp_path):
+    done = train(tmp_path, "--iterations", "1000000000", "--minutes", "0.001", "--every", "1000000")
+    assert done.exit_code == 0, done.output
+    assert len(checkpoint.paths(tmp_path)) == 1
+
+
+def test_evaluation_is_one_object(folder):
+    options = ["--chains", "4", "--betas", "5", "--repeats", "2", "--split", "test", "--json"]
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.output)
+    assert result["iterations"] == 20
+    assert result["chains"] == 8
+    assert -64 < result["test_log_likelihood"] < 0
+    assert {"log_z", "log_z_error", "effective_chains", "seconds"} <= set(result)
+
+
+def test_evaluation_is_a_table(folder):
+    options = ["--chains", "4", "--betas", "5", "--repeats", "1", "--weights", "last"]
+    last = checkpoint.paths(folder)[-1]
+    done = RUN.invoke(cli.app, ["evaluate", str(last), "--split", "none", *options])
+    assert done.exit_code == 0, done.output
+    assert "log Z" in done.output
+
+
+def test_a_trained_model_is_a_target(folder):
+    few = ["--chains", "4", "--warmup", "5", "--draws", "5", "--json"]
+    done = RUN.invoke(cli.app, ["sample", "ebm", "--checkpoint", str(folder), *few])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.output)
+    assert (result["target"], result["size"], result["config"]) == ("ebm", 64, None)
+
+
+def test_wrong_arguments_say_what_is_right(folder, tmp_path):
+    def fails(*arguments):
+        done = RUN.invoke(cli.app, arguments)
+        assert done.exit_code != 0
+        return str(done.exception) + done.output
+
+    new = ["train", "ebm", "--out", str(tmp_path / "new"), "--data", "digits"]
+    assert "resnet, cnn or mlp" in fails(*new, "--network", "vit")
+    assert "adaptive or a number" in fails(*new, "--scale", "wide")
+    assert "setting of lbp and gwg" in fails(*new, "--sampler", "rwm", "--balance", "sqrt")
+    assert "one of digits" in fails("train", "ebm", "--out", "x", "--data", "mnist")
+    assert "there is no checkpoint" in fails(*new, "--network", "mlp", "--resume")
+    assert "resume it, or give another" in fails("train", "ebm", "--out", str(folder), *TINY)
+    assert "average or last" in fails("evaluate", str(folder), "--weights", "first")
+    assert "no checkpoint or directory" in fails("evaluate", str(tmp_path / "none"))
+    assert "give --checkpoint" in fails("sample", "ebm")
+    assert "setting of ebm" in fails("sample", "ising", "--checkpoint", str(folder))
+
+
+def test_a_missing_file_is_one_line_and_exit_code_2(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "hopscale", "evaluate", str(tmp_path / "none")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("hopscale: there is no checkpoint or directory")
