@@ -306,7 +306,7 @@ def test_the_papers_rbms_are_shipped(size):
     assert (target.shape, target.num_hidden, target.ratios) == ((28, 28), size, "gradient")
     assert target.dtype == jnp.float32
     # Digits cover an eighth of the image; a trained machine draws no more than that.
-    x = target.gibbs(0, jnp.zeros((100, 28, 28), jnp.int8), 200)
+    x = target.gibbs(0, jnp.zeros((50, 28, 28), jnp.int8), 100)
     assert 0.08 < float(jnp.mean(x.astype(jnp.float32))) < 0.18
 
 

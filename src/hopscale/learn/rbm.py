@@ -11,6 +11,7 @@ last iteration left its chains (PCD).
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,34 +96,44 @@ def train_epoch(recipe: RBMRecipe, data: DataSet, learner: Learner, watched: Any
     key_order, key_bits, key_walk = jax.random.split(key, 3)
     bits = jnp.asarray(data.binarized(key_bits))
     order = jax.random.permutation(key_order, len(bits))
-    iterations = len(bits) // recipe.batch
     carry = (learner.rbm, learner.optimizer, learner.chains)
-    record = jnp.zeros((iterations, len(RECORDED)))
-    done, chunk = 0, 1
-    while done < iterations:
-        began = time.perf_counter()
-        last = min(done + chunk, iterations)
-        span = jnp.asarray([done, last])
-        carry, record = _advance(recipe, key_walk, bits, order, span, carry, record)
-        seen = np.asarray(record)[done:last]
-        _check_finite(recipe, seen, learner.epoch + 1, done)
-        chunk = max(1, int((last - done) * min(CHUNK_SECONDS / (time.perf_counter() - began), 8)))
-        done = last
+    record = jnp.zeros((len(bits) // recipe.batch, len(RECORDED)))
+    # Another rate or seed is another argument, not another program.
+    fixed = (recipe.cd, recipe.batch, recipe.persistent)
+    rate = jnp.asarray(recipe.rate, learner.rbm.dtype)
+    for span in _spans(len(record)):
+        between = jnp.asarray(span)
+        carry, record = _advance(fixed, rate, key_walk, bits, order, between, carry, record)
+        seen = np.asarray(record)[slice(*span)]
+        _check_finite(recipe, seen, learner.epoch + 1, span[0])
         if watched is not None:
             status = dict(zip(RECORDED, seen.mean(axis=0), strict=True))
-            watched.show("train", learner.epoch * iterations + done, lambda s=status: s)
-            if watched.stopped and done < iterations:
+            done = learner.epoch * len(record) + span[1]
+            watched.show("train", done, lambda status=status: status)
+            if watched.stopped and span[1] < len(record):
                 return learner._replace(rbm=carry[0], optimizer=carry[1], chains=carry[2])
     means = np.asarray(record, np.float64).mean(axis=0)
-    gap = free_energy_gap(carry[0], data)
-    row = dict(zip(HISTORY, [*means.tolist(), gap], strict=True))
+    row = [*means.tolist(), free_energy_gap(carry[0], data)]
+    _check_finite(recipe, np.array([row]), learner.epoch + 1, len(record) - 1)
     return Learner(
         rbm=carry[0],
         optimizer=carry[1],
         chains=carry[2],
         epoch=learner.epoch + 1,
-        history=(*learner.history, row),
+        history=(*learner.history, dict(zip(HISTORY, row, strict=True))),
     )
+
+
+def _spans(total: int) -> Iterator[tuple[int, int]]:
+    """Chunks of iterations that take about half a second each."""
+    first, chunk = 0, 1
+    while first < total:
+        began = time.perf_counter()
+        last = min(first + chunk, total)
+        yield first, last
+        took = time.perf_counter() - began
+        chunk = max(1, int((last - first) * min(CHUNK_SECONDS / took, 8)))
+        first = last
 
 
 def train_rbm(
@@ -191,7 +202,8 @@ def _mean_free_energy(rbm: RBM, x: State) -> Float[Array, ""]:
 
 @eqx.filter_jit
 def _advance(
-    recipe: RBMRecipe,
+    fixed: tuple[int, int, bool],
+    rate: Float[Array, ""],
     key: Key[Array, ""],
     bits: State,
     order: Int[Array, " n"],
@@ -200,13 +212,14 @@ def _advance(
     record: Float[Array, "iterations 2"],
 ):
     """Iterations span[0] ... span[1] - 1 of an epoch, as one program."""
-    optimizer = optax.adam(recipe.rate)
+    steps, batch, persistent = fixed
+    optimizer = optax.adam(rate)
 
     def iteration(i, state):
         (rbm, memory, chains), record = state
-        x = bits[jax.lax.dynamic_slice(order, (i * recipe.batch,), (recipe.batch,))]
-        start = chains if recipe.persistent else x
-        y = rbm.gibbs(jax.random.fold_in(key, i), start, recipe.cd)
+        x = bits[jax.lax.dynamic_slice(order, (i * batch,), (batch,))]
+        start = chains if persistent else x
+        y = rbm.gibbs(jax.random.fold_in(key, i), start, steps)
 
         def contrast(rbm):
             return jnp.mean(rbm.free_energy(x)) - jnp.mean(rbm.free_energy(y))
