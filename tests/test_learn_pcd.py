@@ -181,7 +181,7 @@ def test_rate_rises_linearly():
     state, sizes = optimizer.init(weights), []
     for _ in range(6):
         update, state = optimizer.update(jnp.ones(2), state, weights)
-        sizes.append(float(-update[0]))
+        sizes.append(-float(np.asarray(update)[0]))
     np.testing.assert_allclose(sizes, [0.025, 0.05, 0.075, 0.1, 0.1, 0.1], rtol=1e-4)
 
 
