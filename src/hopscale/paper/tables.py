@@ -1,4 +1,4 @@
-"""The paper's printed numbers: 1,350 cells of its appendix tables."""
+"""The paper's printed numbers: all cells of its tables but Table 2."""
 
 import csv
 import functools
@@ -23,10 +23,20 @@ def value(
     Args:
         model: "bernoulli", "ising", "fhmm" or "rbm".
         size: N, p, L or h.
-        config: "C1", "C2" or "C3".
+        config: "C1", "C2" or "C3"; "Table 1" for C2 as the main text has it.
         sampler: "rwm", "gwg" or "lbp".
         balance: "barker" or "sqrt"; "" for rwm.
         variant: "fixed-1" (X-1), "adaptive" (AX) or "grid" (GX).
         metric: "ejd", "ess" or "seconds".
     """
     return _cells().get((model, str(size), config, sampler, balance, variant, metric))
+
+
+def sites(case: str, epsilon: float) -> int:
+    """How many sites the rate 0.574 needs (Appendix B.2): all p at 1/2 - epsilon, or at epsilon.
+
+    Args:
+        case: "half" or "zero", what p is close to.
+        epsilon: how close.
+    """
+    return int(_cells()["finite", "", case, "lbp", "sqrt", str(epsilon), "sites"])

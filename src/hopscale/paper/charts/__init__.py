@@ -1,0 +1,23 @@
+"""Figures as data: panels of series. `figures.py` prints them, the page's script explores them."""
+
+from hopscale.paper.charts.chart import Chart, Mark, Panel, Point, Series
+from hopscale.paper.charts.comparison import agreement, luck, misfit
+from hopscale.paper.charts.performance import efficiency, performance
+from hopscale.paper.charts.theory import fair, finite, jumps, order
+
+__all__ = [
+    "Chart",
+    "Mark",
+    "Panel",
+    "Point",
+    "Series",
+    "agreement",
+    "efficiency",
+    "fair",
+    "finite",
+    "jumps",
+    "luck",
+    "misfit",
+    "order",
+    "performance",
+]

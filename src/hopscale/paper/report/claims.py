@@ -1,0 +1,155 @@
+"""What the paper claims, and what was found: one line each, computed from the store."""
+
+from collections.abc import Iterable
+
+from hopscale.paper.report.blocks import Claim
+from hopscale.paper.report.reasons import explained
+from hopscale.paper.views import curves, scaling, theorems
+from hopscale.paper.views.book import Book, Value
+from hopscale.paper.views.comparison import ALBP, BEYOND, NOT_RUN, WITHIN, Method, Table, count
+from hopscale.paper.words import TITLES, percent
+
+ARWM, GLBP, GRWM = (
+    Method("rwm", "", "adaptive"),
+    Method("lbp", "barker", "grid"),
+    Method("rwm", "", "grid"),
+)
+NEAR = 0.06  # a peak this close to the theory's rate, or
+FLAT = 0.98  # a curve that at this rate has so much of its best, counts as a yes
+
+
+def claims(book: Book, tables: dict[str, Table]) -> list[Claim]:
+    """The headline."""
+    return [
+        _rate(book, tables, "lbp", "barker", 0.574),
+        _rate(book, tables, "rwm", "", 0.234),
+        _order(book, scaling.LBP_SCALE, "The best scale of LBP grows as N^(2/3)"),
+        _order(book, scaling.RATIO, "LBP's gain over RWM grows as N^(2/3)"),
+        _adaptive(tables),
+        _gain(tables),
+        _jumps(book),
+        _finite(book),
+        _printed(tables, "ejd", "The printed jump distances"),
+        _printed(tables, "ess", "The printed effective sample sizes, relative to ALBP"),
+    ]
+
+
+def _rate(book: Book, tables: dict[str, Table], sampler: str, balance: str, rate: float) -> Claim:
+    claim = f"{sampler.upper()} is most efficient where {rate:.1%} of proposals are accepted"
+    parts, shares, peaks = [], [], []
+    for model in tables:
+        found = curves.curves(book, model)
+        mine = [points for (_, *method), points in found.items() if method == [sampler, balance]]
+        tops = [top for top in map(curves.peak, mine) if top is not None]
+        shares += [s for s in (curves.share_of_best(points, rate) for points in mine) if s]
+        if tops:
+            peaks += [top.mean for top in tops]
+            parts.append(f"{TITLES[model]} {_span([top.mean for top in tops], 2)}")
+    if not peaks:
+        return Claim(claim, "", "not run")
+    text = f"Curves peak at {', '.join(parts)}"
+    if shares:
+        text += f"; at {rate} they have {percent(min(shares))} of their best or more"
+    near = all(abs(peak - rate) <= NEAR for peak in peaks)
+    flat = bool(shares) and min(shares) >= FLAT
+    return Claim(claim, f"{text}.", "yes" if near or flat else "partly")
+
+
+def _span(values: Iterable[float], digits: int) -> str:
+    low, high = min(values), max(values)
+    same = f"{low:.{digits}f}" == f"{high:.{digits}f}"
+    return f"{low:.{digits}f}" if same else f"{low:.{digits}f}–{high:.{digits}f}"
+
+
+def _order(book: Book, quantity: str, claim: str) -> Claim:
+    found = [g for g in scaling.growths(book) if g.quantity == quantity and g.upper]
+    if not found:
+        return Claim(claim, "", "not run")
+    slopes = [(g.model, g.upper) for g in found if g.upper is not None]
+    text = ", ".join(f"{TITLES[m]} {s.slope:.3f} ± {s.error:.3f}" for m, s in slopes)
+    close = [abs(s.slope - 2 / 3) <= 0.05 for _, s in slopes]
+    status = "yes" if all(close) else "partly" if any(close) else "no"
+    return Claim(claim, f"Slopes over the larger half of the sizes: {text}.", status)
+
+
+def _ratios(tables: dict[str, Table], above: Method, below: Method) -> dict[str, list[Value]]:
+    found: dict[str, list[Value]] = {}
+    for model, table in tables.items():
+        for column in table.columns:
+            pair = [table.entries.get((column, m, "ejd")) for m in (above, below)]
+            values = [entry.ours for entry in pair if entry is not None and entry.ours]
+            luck = {entry.luck for entry in pair if entry is not None and entry.ours}
+            if len(values) == 2 and len(luck) == 1:
+                found.setdefault(model, []).append(values[0].over(values[1]))
+    return found
+
+
+def _adaptive(tables: dict[str, Table]) -> Claim:
+    claim = "The adaptive sampler is as good as a grid search"
+    parts, low = [], []
+    for name, pair in (("ALBP / GLBP", (ALBP, GLBP)), ("ARWM / GRWM", (ARWM, GRWM))):
+        values = [v.mean for found in _ratios(tables, *pair).values() for v in found]
+        if values:
+            low.append(min(values))
+            parts.append(f"{name} {_span(values, 3)}")
+    if not low:
+        return Claim(claim, "", "not run")
+    found = f"Ratios of jump distances: {', '.join(parts)}."
+    return Claim(claim, found, "yes" if min(low) >= 0.97 else "partly")
+
+
+def _gain(tables: dict[str, Table]) -> Claim:
+    claim = "ALBP beats the tuned random walk by far"
+    found = _ratios(tables, ALBP, ARWM)
+    if not found:
+        return Claim(claim, "", "not run")
+    parts = [f"{TITLES[m]} {_span([v.mean for v in values], 1)}" for m, values in found.items()]
+    least = min(v.mean for values in found.values() for v in values)
+    text = f"Jump distance of ALBP over that of ARWM: {', '.join(parts)}."
+    return Claim(claim, text, "yes" if least > 2 else "no")
+
+
+def _jumps(book: Book) -> Claim:
+    claim = "Across scales, 1 / autocorrelation time is proportional to the jump distance"
+    found = theorems.jumps(book)
+    if not found:
+        return Claim(claim, "", "not run")
+    everywhere, below = [j.correlation for j in found], [j.below for j in found]
+    text = (
+        f"Correlation {_span(everywhere, 2)} over five test functions; "
+        f"{_span(below, 3)} up to the best scale."
+    )
+    return Claim(claim, text, "yes" if min(everywhere) > 0.95 else "partly")
+
+
+def _finite(book: Book) -> Claim:
+    claim = "The rate 0.574 needs ε^(-2) sites near p = 1/2, ε^(-1) near p = 0"
+    found = theorems.needed(book)
+    powers = {}
+    for case in ("half", "zero"):
+        rows = [row for row in found if row.case == case]
+        fit = scaling.slope([row.epsilon for row in rows], [row.ours["reversed"] for row in rows])
+        if fit is not None:
+            powers[case] = fit.slope
+    if len(powers) < 2:
+        return Claim(claim, "", "not run")
+    text = f"Sites go as ε to the power {powers['half']:.2f} and {powers['zero']:.2f}."
+    near = abs(powers["half"] + 2) < 0.15 and abs(powers["zero"] + 1) < 0.1
+    return Claim(claim, text.replace("-", "−"), "yes" if near else "no")
+
+
+def _printed(tables: dict[str, Table], metric: str, claim: str) -> Claim:
+    counts = count(entry for table in tables.values() for entry in table.all([metric]))
+    judged = counts[WITHIN] + counts[BEYOND]
+    if not judged:
+        return Claim(claim, "", "not run")
+    beyond = [e for table in tables.values() for e in table.all([metric]) if e.verdict == BEYOND]
+    known = sum(map(explained, beyond))
+    text = f"{counts[WITHIN]} of {judged} cells within the criterion"
+    if beyond:
+        text += f", {known} of the {len(beyond)} outside with a reason"
+    if counts[NOT_RUN]:
+        text += f"; {counts[NOT_RUN]} not run"
+    share, rest = counts[WITHIN] / judged, (counts[WITHIN] + known) / judged
+    status = "yes" if share >= 0.95 else "partly" if share >= 0.5 or rest >= 0.95 else "no"
+    return Claim(claim, f"{text}.", status)
