@@ -124,6 +124,18 @@ def test_the_number_of_steps_does_not_compile_anew():
     assert not same(other.samples, train(2).samples)
 
 
+def test_a_known_number_of_steps_gives_the_same_walk():
+    """As on a GPU, where the noise of all steps is drawn ahead."""
+    made = pcd.program(jax.random.key(0), DATA, base_of(DATA), hs.LBP("sqrt"), hs.Adaptive(), SMALL)
+    tuner = hs.Adaptive().init(6, 20, jnp.float32)
+
+    @eqx.filter_jit
+    def walk(program, model):
+        return pcd.walk(jax.random.key(2), program, model, jnp.asarray(DATA[:20]), tuner)
+
+    assert same(walk(made, model()), walk(made._replace(steps=3), model()))
+
+
 def test_divergence_stops_training_and_names_the_checkpoint(tmp_path):
     settings = PCD(**{**SMALL.__dict__, "limit": 0.4})
     with pytest.raises(DivergedError, match=r"diverged at iteration \d+.*step-0000000\d\d"):
