@@ -18,7 +18,7 @@ from hopscale import balance as balancing
 from hopscale.native import reference
 from hopscale.native.pallas import kernels
 
-MAX_SITES = 2**14  # two counts of sites must fit in one int32
+MAX_SITES = 2**15 - 1  # two counts of sites must fit in one int32
 TILES = 8  # into which a chain held in registers is cut, at most
 KNOWN = {None: "none", "barker": "barker", "sqrt": "sqrt", "min": "min", "max": "max"}
 

@@ -7,7 +7,8 @@ cells. Each cell has its own target, key and scale, and is the run that `sample`
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,13 +18,13 @@ from jaxtyping import Array, Float
 
 from hopscale import diagnostics, loop, native, validate
 from hopscale.loop import Carry, Program, Span
-from hopscale.observe import Moments, Trace
 from hopscale.paper.cells import Cell
 from hopscale.scale import Tuner, TunerState
 
 ROWS = 512  # steps between two looks at a batch
 SITES = {"cpu": 2**19, "gpu": 2**28}  # of all chains of a batch together
 CHAINS = 2**15  # of a batch: their traces have to fit into memory
+BLOCKS = 10_000  # of a trace at most: longer ones hold means of 2, 4, 8, ... draws
 
 
 class Held(Tuner):
@@ -80,6 +81,9 @@ class Batch:
         self.rows = -(-rows // loop.PAGE) * loop.PAGE
         numbers = jnp.zeros((len(filled), self.rows, 4, self.chains), first.make_target().dtype)
         self.records = loop.Records(numbers=numbers, states=None)
+        self.block = 1
+        while self.draws > BLOCKS * self.block:
+            self.block *= 2
         self.step, self.seconds = 0, 0.0
         self._advance(0, warm=True)  # compiles, and takes no step
         jax.block_until_ready(self.carry)
@@ -87,20 +91,19 @@ class Batch:
     def run(self, tick: Callable[[int], bool]) -> bool:
         """Warm up and draw. `tick(steps)` is told of progress and says whether to go on."""
         began = time.perf_counter()
-        count = len(self.carry.tuner.scale) * self.chains
-        self.moments = Moments(3 * count)
-        self.trace = Trace(count, capacity=16_384)
-        fetched = None
+        self.summaries: list[_Summary] = []
+        seen = None
         for steps, warm in (*self._chunks(self.warmup, True), *self._chunks(self.draws, False)):
             self._advance(steps, warm)
-            recorded = None if warm else self.records.numbers + 0.0  # the buffer itself goes on
-            self._fold(fetched)
-            fetched = None if recorded is None else (recorded, steps)
+            if seen is not None:
+                self.summaries.append(_fetched(*seen, self.block))  # while the next chunk runs
+            seen = None if warm else (_summary(self.records.numbers, steps, self.block), steps)
             if warm:
                 jax.block_until_ready(self.carry)
             if not tick(steps):
                 return False
-        self._fold(fetched)
+        if seen is not None:
+            self.summaries.append(_fetched(*seen, self.block))
         self.seconds = time.perf_counter() - began
         return True
 
@@ -118,25 +121,13 @@ class Batch:
         self.carry, self.records = _advance((self.programs, span), self.carry, self.records)
         self.step += steps
 
-    def _fold(self, fetched) -> None:
-        """Fold in what a chunk of draws recorded, while the next one runs."""
-        if fetched is None:
-            return
-        numbers, steps = fetched
-        numbers = np.asarray(numbers)[:, :steps, :3]  # (cells, steps, 3, chains)
-        numbers = np.moveaxis(numbers, 0, 2)  # (steps, 3, cells, chains)
-        self.moments.add(numbers.reshape(steps, -1))
-        self.trace.add(numbers[:, 2].reshape(steps, -1))
-
     def results(self) -> list[dict[str, Any]]:
         """What each cell measured, with standard errors over chains."""
-        shape = (3, -1, self.chains)
-        accept_prob, distance, _ = self.moments.mean.reshape(shape)
-        variance = self.moments.variance.reshape(shape)[2]
-        traces = self.trace.values.reshape(len(variance), self.chains, -1)
+        mean, variance = _merged(self.summaries)  # (cells, 3, chains), (cells, chains)
+        traces = np.concatenate([summary.blocks for summary in self.summaries], axis=1)
 
         def mixing(i: int):
-            arguments = (traces[i], self.trace.block, variance[i])
+            arguments = (traces[i].T.astype(np.float64), self.block, variance[i])
             ess = diagnostics.effective_sample_size(*arguments)
             return ess, diagnostics.r_hat(*arguments)
 
@@ -146,8 +137,8 @@ class Batch:
         return [
             {
                 "scale": float(scales[i]),
-                **_measured("acceptance", accept_prob[i]),
-                **_measured("ejd", distance[i]),
+                **_measured("acceptance", mean[i, 0]),
+                **_measured("ejd", mean[i, 1]),
                 **_measured("ess", mixed[i][0]),
                 "r_hat": mixed[i][1],
                 "seconds": self.seconds / len(scales),
@@ -155,6 +146,42 @@ class Batch:
             }
             for i in range(len(self.cells))
         ]
+
+
+class _Summary(NamedTuple):
+    """A chunk of draws: means of what was recorded, and the statistic's history in blocks."""
+
+    steps: Any
+    mean: Any  # (cells, 3, chains): accept_prob, distance, statistic
+    squares: Any  # (cells, chains): summed squared deviations of the statistic
+    blocks: Any  # (cells, blocks, chains)
+
+
+@partial(jax.jit, static_argnames="block")
+def _summary(numbers, steps, block: int) -> _Summary:
+    cells, rows, _, chains = numbers.shape
+    taken = (jnp.arange(rows) < steps)[None, :, None, None]
+    kept = jnp.where(taken, numbers[:, :, :3], 0.0)
+    mean = jnp.sum(kept, axis=1) / steps
+    off = jnp.where(taken[:, :, 0], kept[:, :, 2] - mean[:, None, 2], 0.0)
+    blocks = kept[:, :, 2].reshape(cells, rows // block, block, chains)
+    return _Summary(steps, mean, jnp.sum(off**2, axis=1), jnp.mean(blocks, axis=2))
+
+
+def _fetched(summary: _Summary, steps: int, block: int) -> _Summary:
+    """The summary in this machine's memory, without the rows that were not taken."""
+    _, mean, squares, blocks = (np.asarray(part) for part in summary)
+    whole = blocks[:, : steps // block]
+    return _Summary(steps, mean.astype(np.float64), squares.astype(np.float64), whole)
+
+
+def _merged(summaries: list[_Summary]) -> tuple[np.ndarray, np.ndarray]:
+    """Means over all draws, and the statistic's variance."""
+    steps = np.array([summary.steps for summary in summaries], np.float64)
+    means = np.stack([summary.mean for summary in summaries])
+    mean = np.average(means, axis=0, weights=steps)
+    off = np.average((means[:, :, 2] - mean[:, 2]) ** 2, axis=0, weights=steps)
+    return mean, sum(summary.squares for summary in summaries) / steps.sum() + off
 
 
 @eqx.filter_jit(donate="all-except-first")

@@ -24,7 +24,7 @@ from hopscale.target import State, Target, as_float
 TABLE_READING = {
     "bernoulli": {"spacing": "even"},
     "ising": {"sign": "+", "disc": "half"},
-    "fhmm": {"variant": "table", "axis": "time"},
+    "fhmm": {"variant": "table", "axis": "time", "squared_weights": 1.15},
     "rbm": {},
 }
 TABLE_DETAIL = {"rwm": "", "gwg": "once", "lbp": "same"}

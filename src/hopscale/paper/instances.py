@@ -24,7 +24,7 @@ NOISE_VARIANCE = {"C1": 2.0, "C2": 1.0, "C3": 0.5}
 # log-weight, the first link favours 1 nine to one, and the weights are small.
 TABLE_STAY = 1.0 / (1.0 + 2.718281828459045**-0.2)
 TABLE_FIRST = 0.9
-TABLE_SQUARED_WEIGHTS = 1.1
+TABLE_SQUARED_WEIGHTS = 1.15
 
 
 def bernoulli(size: int, config: str = "C2", key: Any = 0, spacing: str = "random") -> Bernoulli:
@@ -114,7 +114,7 @@ def fhmm(
             almost flat prior and small weights from which the paper's table follows.
         axis: along which the hidden chains run, "time" or "factor" (the text's formula).
         squared_weights: scale the drawn weights to this |W|^2; None leaves them as drawn in the
-            "written" variant and means 1.1 in "table".
+            "written" variant and means 1.15 in "table".
     """
     _check(size, config, variant=(variant, ("written", "table")), axis=(axis, ("time", "factor")))
     count("factors", factors, least=1)

@@ -1,11 +1,13 @@
 """Running experiments: what is not in the store is run, in batches, and put there."""
 
+import collections
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import jax
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -14,6 +16,8 @@ from hopscale.paper.cells import Cell, digest
 from hopscale.paper.experiments import Experiment
 from hopscale.paper.store import LEASE_SECONDS, Store
 from hopscale.progress import interruptible
+
+AHEAD = {"cpu": 1, "gpu": 6}  # batches compiled while another runs
 
 
 class Outcome(NamedTuple):
@@ -42,6 +46,8 @@ class Runner:
         self.store, self.profile = store, profile
         self.console = console or Console(stderr=True)
         self._deadline = None if minutes is None else time.monotonic() + 60 * minutes
+        self._held: set[str] = set()  # claims, to be renewed from time to time
+        self._renewed = time.monotonic()
         self.stopped = False  # by Ctrl-C
 
     @property
@@ -85,19 +91,23 @@ class Runner:
         return outcome
 
     def _batches(self, batches: list[list[Cell]], line: "_Line") -> int:
-        """Run batches; while one runs, the next is compiled. How many cells got done."""
-        done = 0
-        with ThreadPoolExecutor(1) as ahead:
-            waiting = iter(batches)
-            following = self._prepare(ahead, waiting)
-            while following is not None and not self.over:
-                batch = following.result()
-                following = self._prepare(ahead, waiting)
+        """Run batches; while one runs, the next are compiled. How many cells got done."""
+        done, ready, waiting = 0, collections.deque(), iter(batches)
+        threads = AHEAD["cpu" if jax.default_backend() == "cpu" else "gpu"]
+        with ThreadPoolExecutor(threads) as ahead:
+            while not self.over:
+                while len(ready) < threads + 1 and (future := self._prepare(ahead, waiting)):
+                    ready.append(future)
+                if not ready:
+                    break
+                batch = ready.popleft().result()
                 if not batch.run(lambda steps, batch=batch: self._tick(batch, steps, line)):
                     break
                 for cell, results in zip(batch.cells, batch.results(), strict=True):
                     self.store.put(cell.settings(), results)
+                    self._held.discard(digest(cell.settings()))
                 done += len(batch.cells)
+            ahead.shutdown(cancel_futures=True)
         return done
 
     def _prepare(self, ahead: ThreadPoolExecutor, waiting: Iterator) -> "Future[Batch] | None":
@@ -106,7 +116,7 @@ class Runner:
             keys = {digest(cell.settings()): cell for cell in cells}
             mine = self.store.claim(keys)
             if mine:
-                self._renewed = time.monotonic()
+                self._held |= mine
                 chosen = [cell for key, cell in keys.items() if key in mine]
                 return ahead.submit(Batch, chosen, len(cells))
         return None
@@ -114,7 +124,7 @@ class Runner:
     def _tick(self, batch: Batch, steps: int, line: "_Line") -> bool:
         """Called between chunks of a batch."""
         if time.monotonic() > self._renewed + LEASE_SECONDS / 3:
-            self.store.claim([digest(cell.settings()) for cell in batch.cells])
+            self._held = self.store.claim(self._held)
             self._renewed = time.monotonic()
         line.advance(len(batch.cells) * steps / (batch.warmup + batch.draws))
         return not self.over

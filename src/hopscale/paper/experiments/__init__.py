@@ -1,6 +1,16 @@
 """The paper's experiments, a module each. `plan.py` says what an experiment is."""
 
-from hopscale.paper.experiments import fair, finite, fit, jumps, luck, order, readings, sampling
+from hopscale.paper.experiments import (
+    fair,
+    finite,
+    fit,
+    jumps,
+    kept,
+    luck,
+    order,
+    readings,
+    sampling,
+)
 from hopscale.paper.experiments.plan import Experiment, Find
 
 __all__ = ["EXPERIMENTS", "Experiment", "Find", "named"]
@@ -10,6 +20,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     order.EXPERIMENT,
     readings.EXPERIMENT,
     luck.EXPERIMENT,
+    kept.EXPERIMENT,
     fit.EXPERIMENT,
     jumps.EXPERIMENT,
     fair.EXPERIMENT,

@@ -1,8 +1,8 @@
 """The random walk on targets that approach fair coins (Theorem 2).
 
 With |p - 1/2| of order $N^{-\\beta}$ the best scale is of order $N^{2\\beta}$, and the best
-acceptance rate 0.234 whatever $\\beta$. Small $\\beta$ needs large N: at $\\beta = 0$ the scale stays
-a small integer.
+acceptance rate 0.234 whatever $\\beta$. Small $\\beta$ needs large N: at $\\beta = 0$ the scale
+stays a small integer.
 """
 
 from collections.abc import Iterator

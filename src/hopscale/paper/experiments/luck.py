@@ -1,7 +1,7 @@
-"""The luck of the draw: the same cells over many draws of the Bernoulli probabilities.
+"""The luck of the draw: the same cells over many draws of the targets' parameters.
 
-The paper drew p once a column. How far a column moves with the draw says how close a comparison
-can be, and which differences need no other reason.
+The paper drew p, or the field, once a column. How far a column moves with the draw says how close
+a comparison can be, and which differences need no other reason.
 """
 
 from collections.abc import Iterator
@@ -17,31 +17,39 @@ from hopscale.paper.experiments.plan import (
     Find,
 )
 
-DRAWS_OF_P = {"quick": 4, "paper": 16}
-SIZES = {"quick": (100,), "paper": (100, 800)}
+TARGETS = {"quick": 4, "paper": 16}
 LENGTH = {"quick": 3_000, "paper": LENGTHS[0]}
+READING = {"bernoulli": {"spacing": "random"}, "ising": {}}
+
+
+def columns(profile: str) -> Iterator[tuple[str, int, str, str]]:
+    """Model, size, sampler and balance."""
+    if profile == "quick":
+        yield from (("bernoulli", 100, *method) for method in MAIN)
+        return
+    yield from (("bernoulli", size, *method) for size in (100, 800) for method in METHODS)
+    yield from (("ising", 20, *method) for method in MAIN)
 
 
 def cells(profile: str, find: Find) -> Iterator[Cell]:
-    """R = 1 and the tuned scale on random p."""
+    """R = 1 and the tuned scale on targets drawn anew."""
     half = LENGTH[profile] // 2
-    for size in SIZES[profile]:
-        for sampler, balance in MAIN if profile == "quick" else METHODS:
-            for config in ("C2",) if profile == "quick" else CONFIGS:
-                for instance in range(DRAWS_OF_P[profile]):
-                    for rate in (None, BEST_RATE[sampler]):
-                        yield table_cell(
-                            "bernoulli",
-                            size,
-                            config,
-                            sampler,
-                            balance,
-                            rate=rate,
-                            instance=instance,
-                            options={"spacing": "random"},
-                            warmup=half,
-                            draws=half,
-                        )
+    for model, size, sampler, balance in columns(profile):
+        for config in ("C2",) if profile == "quick" else CONFIGS:
+            for instance in range(TARGETS[profile]):
+                for rate in (None, BEST_RATE[sampler]):
+                    yield table_cell(
+                        model,
+                        size,
+                        config,
+                        sampler,
+                        balance,
+                        rate=rate,
+                        instance=instance,
+                        options=READING[model],
+                        warmup=half,
+                        draws=half,
+                    )
 
 
 EXPERIMENT = Experiment("luck", "Luck of the draw", cells)

@@ -33,7 +33,7 @@ def sites(model: str, size: int) -> int:
 
 def warmup(n: int, sampler: str) -> int:
     """Long enough to reach equilibrium: some changes of every site, and of the scale."""
-    return max(2_000, 6 * n // 2 if sampler == "rwm" else 10 * round(n ** (2 / 3)))
+    return max(2_000, 3 * n // 2 if sampler == "rwm" else 10 * round(n ** (2 / 3)))
 
 
 def cells(profile: str, find: Find) -> Iterator[Cell]:

@@ -21,9 +21,11 @@ SIZES = {
     "bernoulli": (100, 800, 6400),
     "ising": (20, 50, 100),
     "fhmm": (200, 1000, 4000),
+    "rbm": (100, 400, 1000),
 }
 # Lengths of their chains, of which the first half is burn-in.
 LENGTHS = (10_000, 40_000, 100_000)
+RBM_LENGTH = 40_000  # for all three
 
 
 class Experiment(NamedTuple):

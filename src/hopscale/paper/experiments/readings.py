@@ -55,7 +55,9 @@ def _readings() -> Iterator[Reading]:
                 ("lbp", "barker", "adaptive"),
             ):
                 name = f"{variant}, chains along {axis}"
-                options = {"variant": variant, "axis": axis}
+                options: dict[str, Any] = {"variant": variant, "axis": axis}
+                if variant == "written":
+                    options["squared_weights"] = None  # as drawn
                 behind = (variant, axis) == ("table", "time")
                 yield Reading("the FHMM", name, behind, "fhmm", method, {"options": options})
 

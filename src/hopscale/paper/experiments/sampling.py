@@ -1,4 +1,4 @@
-"""Sampling from Bernoulli, Ising and FHMM targets (Section 5.1, Appendix C; Tables 1, 5 to 13).
+"""Sampling from Bernoulli, Ising, FHMM and RBM targets (Section 5.1, Appendix C).
 
 For each sampler X: X-1 keeps R = 1; AX tunes R for the best rate of the theory; GX takes the
 best of all rates a_max - 0.02 k down to 0.03, a_max the rate at R = 1. The rates' cells are also
@@ -16,6 +16,7 @@ from hopscale.paper.experiments.plan import (
     LENGTHS,
     MAIN,
     METHODS,
+    RBM_LENGTH,
     SIZES,
     Experiment,
     Find,
@@ -25,9 +26,9 @@ LEAST_RATE = 0.03
 
 
 class Plan(NamedTuple):
-    """What a profile covers: sizes by rank with their chains' lengths and targets."""
+    """What a profile covers."""
 
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...]  # of chains, for the small, the medium and the large size
     instances: dict[str, tuple[int, ...]]  # how many random targets of each size
     configs: tuple[str, ...]
     methods: tuple[tuple[str, str], ...]
@@ -37,7 +38,7 @@ class Plan(NamedTuple):
 PLANS = {
     "quick": Plan(
         lengths=(3_000,),
-        instances={"bernoulli": (1,), "ising": (1,), "fhmm": (1,)},
+        instances={"bernoulli": (1,), "ising": (1,), "fhmm": (1,), "rbm": (1,)},
         configs=("C2",),
         methods=MAIN,
         step=0.06,
@@ -45,7 +46,12 @@ PLANS = {
     "paper": Plan(
         lengths=LENGTHS,
         # Evenly spaced p leave nothing to chance; fields and series are drawn.
-        instances={"bernoulli": (1, 1, 1), "ising": (4, 2, 1), "fhmm": (4, 2, 1)},
+        instances={
+            "bernoulli": (1, 1, 1),
+            "ising": (4, 2, 1),
+            "fhmm": (4, 2, 1),
+            "rbm": (1, 1, 1),
+        },
         configs=CONFIGS,
         methods=METHODS,
         step=0.02,
@@ -53,28 +59,50 @@ PLANS = {
 }
 
 
+class Column(NamedTuple):
+    """A column of the tables: one target distribution, in one or more random instances."""
+
+    size: int
+    config: str
+    length: int
+    instances: int
+
+
+def columns(model: str, profile: str) -> Iterator[Column]:
+    """The columns of a model's tables. The RBM's three sizes are its three configurations."""
+    plan = PLANS[profile]
+    for rank, (length, instances) in enumerate(
+        zip(plan.lengths, plan.instances[model], strict=True)
+    ):
+        size = SIZES[model][rank]
+        if model == "rbm":
+            length = length if profile == "quick" else RBM_LENGTH
+            yield Column(size, CONFIGS[rank], length, instances)
+        else:
+            for config in plan.configs:
+                yield Column(size, config, length, instances)
+
+
 def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
     """R = 1 and the tuned scale for all, and the grid of rates wherever R = 1 is done."""
     plan = PLANS[profile]
-    for size, length, instances in zip(SIZES[model], plan.lengths, plan.instances[model]):
+    for size, config, length, instances in columns(model, profile):
         for sampler, balance in plan.methods:
             for instance in range(instances):
-                for config in plan.configs:
-                    half = length // 2
-                    base = table_cell(
-                        model,
-                        size,
-                        config,
-                        sampler,
-                        balance,
-                        instance=instance,
-                        warmup=half,
-                        draws=half,
-                    )
-                    yield base
-                    yield base.but(rate=BEST_RATE[sampler])
-                    if instance == 0:
-                        yield from grid(base, plan.step, find)
+                single = table_cell(
+                    model,
+                    size,
+                    config,
+                    sampler,
+                    balance,
+                    instance=instance,
+                    warmup=length // 2,
+                    draws=length // 2,
+                )
+                yield single
+                yield single.but(rate=BEST_RATE[sampler])
+                if instance == 0:
+                    yield from grid(single, plan.step, find)
 
 
 def grid(single: Cell, step: float, find: Find) -> Iterable[Cell]:
@@ -86,7 +114,7 @@ def grid(single: Cell, step: float, find: Find) -> Iterable[Cell]:
     return [single.but(rate=round(rate, 4)) for rate in rates if rate >= LEAST_RATE]
 
 
-TITLES = {"bernoulli": "Bernoulli", "ising": "Ising", "fhmm": "FHMM"}
+TITLES = {"bernoulli": "Bernoulli", "ising": "Ising", "fhmm": "FHMM", "rbm": "RBM"}
 EXPERIMENTS = tuple(
     Experiment(model, f"Sampling: {title}", partial(cells, model))
     for model, title in TITLES.items()
