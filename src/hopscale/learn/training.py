@@ -97,7 +97,8 @@ def train_ebm(
         directory: where checkpoints go; None writes none.
         resume: go on from the newest good checkpoint in the directory.
         every: iterations between two checkpoints. One more is written at the end.
-        minutes: end after that long, compiling included, if iterations have not ended it.
+        minutes: end after that long, compiling included, if iterations have not ended it. At least
+            one iteration is taken.
         notes: kept in the checkpoints, to read them by.
         progress: show a progress bar where there is a terminal.
         chunk: iterations between two looks at the run. None: about a second.
@@ -119,7 +120,9 @@ def train_ebm(
     end = began + 60 * minutes if minutes else np.inf
     stopped = "the model as it is now" + (", in a checkpoint" if folder is not None else "")
     with watch(progress, {"training": iterations}, stopped) as watched:
-        while trainer.done < iterations and not watched.stopped and time.perf_counter() < end:
+        while trainer.done < iterations and not watched.stopped:
+            if trainer.done > trainer.first and time.perf_counter() > end:
+                break
             # A chunk ends where a checkpoint is due.
             room = min(iterations - trainer.done, every - trainer.done % every)
             trainer.advance(min(room, chunk or trainer.chunk))
