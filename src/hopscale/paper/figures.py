@@ -80,7 +80,8 @@ def _save(figure, kind: str) -> bytes:
 def _panel(axis: Axes, panel: Panel) -> None:
     for series in panel.series:
         _series(axis, series)
-    axis.set_title(panel.title)
+    named = any(mark.label for mark in panel.marks)
+    axis.set_title(panel.title, pad=11 if named else None)
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
     for letter in panel.log:
@@ -88,7 +89,7 @@ def _panel(axis: Axes, panel: Panel) -> None:
     if panel.ticks:
         _names(axis, panel)
     elif panel.zero and "y" not in panel.log:
-        axis.set_ylim(0.0, axis.get_ylim()[1] + 0.06 * max(axis.get_ylim()))
+        axis.set_ylim(bottom=0.0)
     if panel.x == RATE_LABEL:
         axis.set_xlim(0.0, min(1.03, axis.get_xlim()[1]))
     _marks(axis, panel)
@@ -136,11 +137,11 @@ def _marks(axis: Axes, panel: Panel) -> None:
                 mark.label,
                 (mark.at, 1.0),
                 xycoords=("data", "axes fraction"),
-                xytext=(2, -1),
+                xytext=(0, 1),
                 textcoords="offset points",
                 fontsize=7,
                 color=COLORS["grey"],
-                va="top",
+                ha="center",
             )
 
 

@@ -1,6 +1,7 @@
 """How numbers and names are written in the report."""
 
 import math
+from collections.abc import Sequence
 
 from hopscale.paper.views.book import Value
 from hopscale.paper.views.comparison import Entry
@@ -66,6 +67,12 @@ def places(error: float) -> int:
 def percent(value: float, signed: bool = False) -> str:
     """A share, to a tenth of a per cent."""
     return f"{100 * value:{'+' if signed else ''}.1f}%".replace("-", "−")
+
+
+def span(values: Sequence[float], digits: int) -> str:
+    """From the least to the greatest; one number where they read the same."""
+    low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low}–{high}"
 
 
 def entry_words(entry: Entry) -> str:

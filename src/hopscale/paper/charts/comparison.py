@@ -70,12 +70,13 @@ def _draws(found: list[chance.Luck], methods, config: str) -> list[Point]:
     return [
         Point(
             methods.index(item.method) + shift,
-            value / item.printed,
-            note=f"{item.method.name}, {config}, draw {i}: {value:.3f}, paper {item.printed:g}",
+            results["ejd"] / item.printed,
+            results["ejd_error"] / item.printed,
+            cell,
         )
         for item in found
         if item.column.config == config
-        for i, value in enumerate(item.draws)
+        for cell, results in item.runs
     ]
 
 

@@ -70,19 +70,21 @@ def _theory(column: Column, sampler: str, balance: str, color: str, top: float) 
     ]
 
 
-def performance(book: Book, model: str, size: int) -> Chart:
-    """All samplers at one size: jump distance above, effective sample size below."""
-    found = {
-        where: points for where, points in curves(book, model).items() if where[0].size == size
-    }
+def performance(book: Book, model: str, sizes: list[int]) -> Chart:
+    """All samplers: jump distance above, effective sample size below, a column a target."""
+    everything = curves(book, model)
+    found = {where: points for where, points in everything.items() if where[0].size in sizes}
     columns = list(dict.fromkeys(where[0] for where in found))
     panels = [_panel(found, column, metric) for metric in METRIC_WORDS for column in columns]
-    title = f"{TITLES[model]}, {size_words(model, size)}: all samplers"
-    return Chart(f"{model}-{size}", title, panels, max(1, len(columns)))
+    named = ", ".join(size_words(model, size) for size in sizes)
+    title = f"{TITLES[model]}, {named}: all samplers"
+    name = "-".join([model, *map(str, sizes)])
+    return Chart(name, title, panels, max(1, len(columns)))
 
 
 def _panel(found: Curves, column: Column, metric: str) -> Panel:
     series = []
+    size = size_words(column.model, column.size)
     for (where, sampler, balance), points in found.items():
         if where == column:
             color, marker = LOOKS[sampler, balance]
@@ -90,7 +92,7 @@ def _panel(found: Curves, column: Column, metric: str) -> Panel:
             name = Method(sampler, balance, "fixed-1").name.removesuffix("-1")
             series.append(Series(name, made, color, marker))
     return Panel(
-        title=CONFIG_WORDS[column.config],
+        title=size if column.model == "rbm" else CONFIG_WORDS[column.config],
         x=RATE_LABEL,
         y=METRIC_WORDS[metric],
         series=series,

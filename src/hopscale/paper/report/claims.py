@@ -1,13 +1,11 @@
 """What the paper claims, and what was found: one line each, computed from the store."""
 
-from collections.abc import Iterable
-
 from hopscale.paper.report.blocks import Claim
 from hopscale.paper.report.reasons import explained
 from hopscale.paper.views import curves, scaling, theorems
 from hopscale.paper.views.book import Book, Value
 from hopscale.paper.views.comparison import ALBP, BEYOND, NOT_RUN, WITHIN, Method, Table, count
-from hopscale.paper.words import TITLES, percent
+from hopscale.paper.words import TITLES, percent, span
 
 ARWM, GLBP, GRWM = (
     Method("rwm", "", "adaptive"),
@@ -44,7 +42,7 @@ def _rate(book: Book, tables: dict[str, Table], sampler: str, balance: str, rate
         shares += [s for s in (curves.share_of_best(points, rate) for points in mine) if s]
         if tops:
             peaks += [top.mean for top in tops]
-            parts.append(f"{TITLES[model]} {_span([top.mean for top in tops], 2)}")
+            parts.append(f"{TITLES[model]} {span([top.mean for top in tops], 2)}")
     if not peaks:
         return Claim(claim, "", "not run")
     text = f"Curves peak at {', '.join(parts)}"
@@ -53,12 +51,6 @@ def _rate(book: Book, tables: dict[str, Table], sampler: str, balance: str, rate
     near = all(abs(peak - rate) <= NEAR for peak in peaks)
     flat = bool(shares) and min(shares) >= FLAT
     return Claim(claim, f"{text}.", "yes" if near or flat else "partly")
-
-
-def _span(values: Iterable[float], digits: int) -> str:
-    low, high = min(values), max(values)
-    same = f"{low:.{digits}f}" == f"{high:.{digits}f}"
-    return f"{low:.{digits}f}" if same else f"{low:.{digits}f}–{high:.{digits}f}"
 
 
 def _order(book: Book, quantity: str, claim: str) -> Claim:
@@ -91,7 +83,7 @@ def _adaptive(tables: dict[str, Table]) -> Claim:
         values = [v.mean for found in _ratios(tables, *pair).values() for v in found]
         if values:
             low.append(min(values))
-            parts.append(f"{name} {_span(values, 3)}")
+            parts.append(f"{name} {span(values, 3)}")
     if not low:
         return Claim(claim, "", "not run")
     found = f"Ratios of jump distances: {', '.join(parts)}."
@@ -103,7 +95,7 @@ def _gain(tables: dict[str, Table]) -> Claim:
     found = _ratios(tables, ALBP, ARWM)
     if not found:
         return Claim(claim, "", "not run")
-    parts = [f"{TITLES[m]} {_span([v.mean for v in values], 1)}" for m, values in found.items()]
+    parts = [f"{TITLES[m]} {span([v.mean for v in values], 1)}" for m, values in found.items()]
     least = min(v.mean for values in found.values() for v in values)
     text = f"Jump distance of ALBP over that of ARWM: {', '.join(parts)}."
     return Claim(claim, text, "yes" if least > 2 else "no")
@@ -116,8 +108,8 @@ def _jumps(book: Book) -> Claim:
         return Claim(claim, "", "not run")
     everywhere, below = [j.correlation for j in found], [j.below for j in found]
     text = (
-        f"Correlation {_span(everywhere, 2)} over five test functions; "
-        f"{_span(below, 3)} up to the best scale."
+        f"Correlation {span(everywhere, 2)} over five test functions; "
+        f"{span(below, 3)} up to the best scale."
     )
     return Claim(claim, text, "yes" if min(everywhere) > 0.95 else "partly")
 
@@ -147,7 +139,11 @@ def _printed(tables: dict[str, Table], metric: str, claim: str) -> Claim:
     known = sum(map(explained, beyond))
     text = f"{counts[WITHIN]} of {judged} cells within the criterion"
     if beyond:
-        text += f", {known} of the {len(beyond)} outside with a reason"
+        text += (
+            ", those outside with a reason"
+            if known == len(beyond)
+            else (f", {known} of the {len(beyond)} outside with a reason")
+        )
     if counts[NOT_RUN]:
         text += f"; {counts[NOT_RUN]} not run"
     share, rest = counts[WITHIN] / judged, (counts[WITHIN] + known) / judged

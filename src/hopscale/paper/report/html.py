@@ -142,7 +142,7 @@ def _grid(grid: Grid) -> str:
     rows = "\n".join(_row(row, i in grid.rules) for i, row in enumerate(grid.rows))
     if not grid.rows:
         rows = f'<tr class="not-run"><th scope="row" colspan="{len(grid.heads)}">not run</th></tr>'
-    wide = " wide" if len(grid.heads) > 8 else ""
+    wide = " widest" if len(grid.heads) > 11 else " wide" if len(grid.heads) > 8 else ""
     return (
         f'<div class="grid{wide}"><p class="caption">{words(grid.caption)}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead>{groups}'

@@ -48,7 +48,7 @@ class _Cells:
         measured = ("scale", "acceptance", "ejd", "ejd_error", "ess")
         return [
             " ".join([target, cell.config, f"β = {beta:g}" if beta is not None else ""]).strip(),
-            f"{name} {cell.detail}".strip(),
+            ", ".join(filter(None, [name, cell.detail])),
             "R fixed" if cell.rate is None else cell.rate,
             *(_short(results[key]) for key in measured),
             _short(results["ess"] / cell.draws),

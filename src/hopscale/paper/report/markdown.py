@@ -56,24 +56,30 @@ def _block(block: Block) -> list[str]:
 
 
 def _grid(grid: Grid) -> list[str]:
-    heads = _heads(grid)
+    """A table, or one for each group of columns: a terminal is narrow."""
     rows = [[_content(content) for content in row] for row in grid.rows]
     if not rows:
         return [f"{grid.caption} Not run."]
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    lines, first = [grid.caption], 1
+    for name, width in grid.groups[1:] or (("", len(grid.heads) - 1),):
+        chosen = [0, *range(first, first + width)]
+        heads = [grid.heads[i] for i in chosen]
+        heads[0] = name or heads[0]
+        lines += ["", *_aligned(heads, [[row[i] for i in chosen] for row in rows])]
+        first += width
+    return lines
+
+
+def _aligned(heads: list[str], rows: list[list[str]]) -> list[str]:
+    cells = [[text.replace("|", "\\|") for text in row] for row in [heads, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
     rule = "|".join(["", *("-" * (width + 2) for width in widths), ""])
-    lines = [_line(heads, widths), rule, *(_line(row, widths) for row in rows)]
-    return [grid.caption, "", *lines]
-
-
-def _heads(grid: Grid) -> list[str]:
-    """Markdown has one row of heads: a group's name goes into each of its columns."""
-    groups = [name for name, span in grid.groups for _ in range(span)] or [""] * len(grid.heads)
-    return [f"{group} {head}".strip() for group, head in zip(groups, grid.heads, strict=True)]
+    lines = [_line(row, widths) for row in cells]
+    return [lines[0], rule, *lines[1:]]
 
 
 def _line(row: list[str], widths: list[int]) -> str:
-    first, *rest = (text.replace("|", "\\|") for text in row)
+    first, *rest = row
     cells = [first.ljust(widths[0])]
     cells += [text.rjust(width) for text, width in zip(rest, widths[1:], strict=True)]
     return "| " + " | ".join(cells) + " |"

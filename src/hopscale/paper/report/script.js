@@ -67,9 +67,10 @@ function draw(figure) {
   const hidden = new Set();
   const panels = document.createElement("div");
   panels.className = "panels";
-  const least = chart.panels.some((panel) => panel.ticks.length) ? "100%" : "15rem";
-  panels.style.gridTemplateColumns = `repeat(auto-fit, minmax(min(100%, ${least}), 1fr))`;
-  const redraw = () => panels.replaceChildren(...chart.panels.map((panel) => drawPanel(panel, hidden)));
+  const share = `calc((100% - ${chart.columns - 1}rem) / ${chart.columns})`;
+  panels.style.gridTemplateColumns = `repeat(auto-fit, minmax(max(min(100%, 15rem), ${share}), 1fr))`;
+  const narrow = figure.clientWidth < 560;
+  const redraw = () => panels.replaceChildren(...chart.panels.map((panel) => drawPanel(panel, hidden, narrow)));
   live.append(legend(chart, hidden, redraw), panels);
   redraw();
 }
@@ -107,21 +108,22 @@ function drawKey(key, series) {
     element("path", { d: symbol(series.style, 12, 8, 5), fill: series.hollow ? "none" : color(series), stroke: color(series), "stroke-width": 1.5 }, key);
 }
 
-function drawPanel(panel, hidden) {
-  const width = panel.ticks.length ? WIDE : WIDTH;
-  const bottom = panel.ticks.length > 6 ? 74 : MARGIN.bottom;
+function drawPanel(panel, hidden, narrow) {
+  const width = panel.ticks.length && !narrow ? WIDE : WIDTH;
+  const slanted = panel.ticks.length > (narrow ? 3 : 6);
+  const bottom = slanted ? 74 : MARGIN.bottom;
   const shown = panel.series.filter((s) => !hidden.has(s.name) && s.points.length);
   const all = shown.flatMap((s) => s.points).filter((p) => p[0] !== null && p[1] !== null);
   const logX = panel.log.includes("x"), logY = panel.log.includes("y");
   const usable = all.filter((p) => !(logX && p[0] <= 0) && !(logY && p[1] <= 0));
-  const xs = panel.ticks.length ? panel.ticks.map((t) => t[0]) : usable.map((p) => p[0]);
+  const xs = panel.ticks.length ? [-0.45, panel.ticks.length - 0.55] : usable.map((p) => p[0]);
   const ys = usable.map((p) => p[1]);
   for (const mark of panel.marks) (mark.axis === "x" ? xs : ys).push(mark.at);
   const x = scale(xs, logX, MARGIN.left, width - MARGIN.right, false);
-  const y = scale(ys, logY, HEIGHT - bottom, MARGIN.top, !panel.ticks.length);
+  const y = scale(ys, logY, HEIGHT - bottom, MARGIN.top, panel.zero && !panel.ticks.length);
   const svg = element("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, tabindex: 0, role: "img",
     "aria-label": `${panel.title}: ${panel.y} against ${panel.x || "sampler"}. Arrow keys go from point to point.` });
-  axes(svg, panel, x, y, width, bottom);
+  axes(svg, panel, x, y, width, bottom, slanted);
   const points = [];
   for (const series of shown) isLine(series) ? drawLine(svg, series, x, y) : drawPoints(svg, series, x, y, usable, points);
   element("text", { x: MARGIN.left, y: 16 }, svg, panel.title + (panel.note ? ` (${panel.note})` : ""));
@@ -129,7 +131,7 @@ function drawPanel(panel, hidden) {
   return svg;
 }
 
-function axes(svg, panel, x, y, width, bottom) {
+function axes(svg, panel, x, y, width, bottom, slanted) {
   const base = HEIGHT - bottom, right = width - MARGIN.right;
   const grid = element("g", { stroke: "var(--rule)", "stroke-width": 1 }, svg);
   for (const at of y.ticks) {
@@ -138,7 +140,7 @@ function axes(svg, panel, x, y, width, bottom) {
   }
   const named = panel.ticks.length ? panel.ticks : x.ticks.map((at) => [at, short(at)]);
   for (const [at, name] of named) {
-    const place = x.place(at), slanted = panel.ticks.length > 6;
+    const place = x.place(at);
     const turn = slanted ? { transform: `rotate(-35 ${place} ${base + 12})`, "text-anchor": "end" } : { "text-anchor": "middle" };
     if (!panel.ticks.length) element("path", { d: `M${place} ${base}v4` }, grid);
     element("text", { class: "quiet", x: place, y: base + 15, ...turn }, svg, name);
@@ -223,7 +225,7 @@ function describe(series, point) {
     data.fields.forEach((field, i) => {
       const value = cell[i];
       if (field === "± EJD" || value === null || value === "") return;
-      if (field === "EJD") add("EJD", `${value} ± ${cell[i + 1]}`);
+      if (field === "EJD") add("EJD", `${value} ± ${Number(cell[i + 1].toPrecision(2))}`);
       else add(field, value);
     });
   } else {

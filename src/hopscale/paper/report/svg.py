@@ -4,7 +4,7 @@ import re
 
 from hopscale.paper.charts.chart import COLORS
 
-_LONG = re.compile(r"scale\([^)]*\)|(\d+\.\d\d)\d+")
+_LONG = re.compile(r"scale\([^)]*\)|(\d+\.\d)\d+")
 _ID = re.compile(r' id="([^"]*)"|((?:url\(|href=")#)([^")]*)')
 _STYLE = re.compile(r' style="([^"]*)"')
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hopscale.paper import tables
+from hopscale.paper.cells import Cell
 from hopscale.paper.instances import INTERVAL
-from hopscale.paper.views.book import Book, Value, mean, metric
+from hopscale.paper.views.book import Book, Results, Value, mean, metric
 from hopscale.paper.views.comparison import Column, Method, variant_of
 
 ROUNDING = 0.01 / math.sqrt(12.0)  # standard deviation of what two decimals leave out
@@ -27,7 +28,7 @@ class Luck(NamedTuple):
         column, method: where it stands.
         printed: the paper's jump distance.
         ours: mean over draws of p.
-        draws: ours of each draw.
+        runs: ours, a cell a draw.
         predicted: the relative standard deviation over draws that the theory gives.
     """
 
@@ -35,7 +36,7 @@ class Luck(NamedTuple):
     method: Method
     printed: float
     ours: Value
-    draws: list[float]
+    runs: list[tuple[Cell, Results]]
     predicted: float
 
     @property
@@ -51,18 +52,18 @@ class Luck(NamedTuple):
 
 def table(book: Book) -> list[Luck]:
     """All columns that were run over several draws of p."""
-    runs: dict[tuple[Column, Method], list] = {}
+    runs: dict[tuple[Column, Method], list[tuple[Cell, Results]]] = {}
     for cell, results in book.found("luck"):
         where = Column(cell.model, cell.size, cell.config)
         method = Method(cell.sampler, cell.balance, variant_of(cell))
-        runs.setdefault((where, method), []).append(metric(cell, results, "ejd"))
+        runs.setdefault((where, method), []).append((cell, results))
     found = []
-    for (column, method), measured in runs.items():
-        printed, ours = tables.value(*column, *method, "ejd"), mean(measured)
+    for (column, method), mine in runs.items():
+        printed = tables.value(*column, *method, "ejd")
+        ours = mean(metric(*run, "ejd") for run in mine)
         if printed is not None and ours is not None and ours.count > 1:
-            values = [value for value, _ in measured]
             spread = predicted(column.size, column.config, method)
-            found.append(Luck(column, method, printed, ours, values, spread))
+            found.append(Luck(column, method, printed, ours, mine, spread))
     return found
 
 
