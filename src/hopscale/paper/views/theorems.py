@@ -49,12 +49,19 @@ def _jump(statistic: str, cells: list[tuple[Cell, Results]]) -> Jump:
         distance=x,
         inverse_time=y,
         errors=errors,
-        correlation=float(np.corrcoef(x, y)[0, 1]),
-        below=float(np.corrcoef(x[:top], y[:top])[0, 1]) if top > 2 else math.nan,
+        correlation=_correlation(x, y),
+        below=_correlation(x[:top], y[:top]),
         factor=factor,
         misfit=float(np.sqrt(np.mean((y / (factor * x) - 1.0) ** 2))),
         best_rate=cells[int(np.argmax(y))][1]["acceptance"],
     )
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Pearson's; NaN where there are too few points, or one of the two does not vary."""
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return math.nan
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 class Fair(NamedTuple):
@@ -90,7 +97,7 @@ def _fair(size: int, beta: float, cells: list[tuple[Cell, Results]]) -> Fair:
 
 def _inside(rates: np.ndarray, distance: np.ndarray) -> float | None:
     """The best rate, where the rates that were run enclose it."""
-    if len(rates) < 4:
+    if len(np.unique(rates)) < 4:
         return None
     best = fair.best_rate(rates, distance)
     return best if rates.min() <= best <= rates.max() else None
