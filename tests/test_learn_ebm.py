@@ -39,13 +39,17 @@ def test_convolution_agrees_with_loops(size, stride):
 
 def test_residual_block_adds_what_came_in():
     block = Residual(3, key=jax.random.key(0))
-    still = eqx.tree_at(
-        lambda b: (b.second.weight, b.second.bias),
-        block,
-        replace_fn=jnp.zeros_like,
-    )
     x = jax.random.normal(jax.random.key(1), (4, 4, 3))
-    np.testing.assert_allclose(still(x), jax.nn.silu(x), rtol=1e-6)
+    np.testing.assert_allclose(block(x), jax.nn.silu(x), rtol=1e-6)
+    changed = eqx.tree_at(lambda b: b.second.bias, block, jnp.array([1.0, 2.0, 3.0]))
+    shift = jnp.broadcast_to(jnp.array([1.0, 2.0, 3.0]), x.shape)
+    np.testing.assert_allclose(changed(x), jax.nn.silu(x + shift), rtol=1e-6)
+
+
+def test_an_untrained_resnet_tells_images_apart():
+    x = jnp.asarray(np.stack([image(seed=seed) for seed in range(20)]), jnp.float32)
+    energies = eqx.filter_jit(lambda network, x: jax.vmap(network)(x))(ResNet(8), x)
+    assert 1e-3 < np.std(energies) < 1.0
 
 
 def test_resnet_has_the_weights_of_the_literature():

@@ -60,7 +60,8 @@ class Conv(eqx.Module):
 class Residual(eqx.Module):
     r"""$x \mapsto s(\text{conv}(s(\text{conv}(x))) + \text{skip}(x))$, with s the swish.
 
-    The skip is the identity, or a 1 x 1 convolution where the block halves the image.
+    The skip is the identity, or a 1 x 1 convolution where the block halves the image. The second
+    convolution starts at 0, so that a deep network is a shallow one at first.
     """
 
     first: Conv
@@ -70,7 +71,8 @@ class Residual(eqx.Module):
     def __init__(self, channels: int, stride: int = 1, *, key, precision="default"):
         keys = jax.random.split(key, 3)
         self.first = Conv(channels, channels, 3, stride, key=keys[0], precision=precision)
-        self.second = Conv(channels, channels, key=keys[1], precision=precision)
+        second = Conv(channels, channels, key=keys[1], precision=precision)
+        self.second = eqx.tree_at(lambda conv: conv.weight, second, replace_fn=jnp.zeros_like)
         self.skip = None
         if stride > 1:
             self.skip = Conv(channels, channels, 1, stride, key=keys[2], precision=precision)
@@ -86,8 +88,8 @@ class ResNet(eqx.Module):
     A 3 x 3 convolution, two residual blocks that halve the image, six that keep it, the mean over
     space, and a linear map to one number.
 
-    Its first weights are larger than in the literature's code, whose network, untrained, gives
-    all images the same energy to four digits: `Conv` says how.
+    Its first weights are not those of the literature's code, whose network, untrained, gives all
+    images the same energy to four digits; see `Conv` and `Residual`.
 
     Args:
         channels: of every convolution; 64 in the paper.
