@@ -1,5 +1,6 @@
-"""hopscale reproduce: the paper's experiments."""
+"""hopscale reproduce, report and results: the paper's experiments, and what they gave."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -7,23 +8,134 @@ import typer
 
 from hopscale.cli.app import app, console
 
+STORE = "results.sqlite"
+PROFILES = ("quick", "paper")
+
+Out = Annotated[Path, typer.Option(help="folder of the results and the report")]
+ProfileName = Annotated[
+    str, typer.Option("--profile", help="quick (minutes) or paper (the full grid)")
+]
+
 
 @app.command()
 def reproduce(
-    out: Annotated[Path, typer.Option(help="folder for the table and the figure")] = Path(
-        "results"
-    ),
-    chains: Annotated[int, typer.Option(help="chains of each run")] = 100,
-    draws: Annotated[
-        int, typer.Option(help="draws of each run, after as many steps of warm-up")
-    ] = 3000,
-    seed: Annotated[int, typer.Option(help="of targets and runs")] = 0,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="table1, bernoulli, ising, fhmm, rbm, order, readings, luck, kept, fit, jumps, "
+            "fair, finite, figures, ebm, all [table1 and all that takes seconds]",
+            show_default=False,
+        ),
+    ] = None,
+    profile: ProfileName = "quick",
+    out: Out = Path("results"),
+    minutes: Annotated[
+        float | None, typer.Option(help="stop after so many minutes; the same command goes on")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="ebm, paper profile: folder of the data sets")
+    ] = None,
 ) -> None:
-    """Compare adaptive LBP with the random walk on the targets of the paper's Table 1.
+    """Run the paper's experiments and write a report that puts its numbers beside ours.
 
-    Prints a table with the paper's numbers beside ours and saves it with a figure. A run takes
-    about a minute.
+    Cells that are done are kept in results.sqlite as they come and never run twice: stop with
+    Ctrl-C (or by any other means) and give the same command again to go on.
+
+    Examples: `hopscale reproduce`, `hopscale reproduce ising order --profile paper`
     """
-    from hopscale.paper import compare
+    from hopscale.paper import report
+    from hopscale.paper.experiments import named
+    from hopscale.paper.reproduce import Runner
+    from hopscale.paper.store import Store
 
-    compare.main(out, chains=chains, draws=draws, seed=seed, console=console())
+    _check_profile(profile)
+    asked = names or ["default"]
+    wanted = named([name for name in asked if name != "ebm"])
+    _make(out)
+    with Store(out / STORE) as store:
+        runner = Runner(store, profile, minutes)
+        outcomes = runner.run(wanted)
+        if ("ebm" in asked or "all" in asked) and not runner.over:
+            _table_2(store, profile, data_dir)
+        page = report.write(out, store, profile)
+    done = sum(outcome.ran for outcome in outcomes)
+    console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
+    if not all(outcome.complete for outcome in outcomes):
+        print("hopscale: stopped before the end; the same command goes on", file=sys.stderr)
+        raise typer.Exit(130 if runner.stopped else 0)
+
+
+def _table_2(store, profile: str, data_dir: Path | None) -> None:
+    """Training of deep EBMs: its runs are cells of the same store."""
+    from hopscale.paper import ebm
+
+    ebm.run("full" if profile == "paper" else "quick", store, data_dir)
+
+
+@app.command()
+def report(profile: ProfileName = "quick", out: Out = Path("results")) -> None:
+    """Write the report of what is in the store, without running anything."""
+    from hopscale.paper import report as reports
+    from hopscale.paper.store import Store
+
+    _check_profile(profile)
+    with Store(_existing(out / STORE)) as store:
+        console().print(f"the report is {reports.write(out, store, profile)}")
+
+
+results_app = typer.Typer(no_args_is_help=True, help="Take results out of a store, or put them in.")
+app.add_typer(results_app, name="results")
+
+
+@results_app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(help="what to write: a .csv or .json file")],
+    out: Out = Path("results"),
+) -> None:
+    """Write every cell with its settings, results, versions and hardware.
+
+    Example: `hopscale results export cells.csv`
+    """
+    from hopscale.paper import exchange
+    from hopscale.paper.store import Store
+
+    with Store(_existing(out / STORE)) as store:
+        rows = exchange.write(store, file)
+    console().print(f"{rows:,} cells written to {file}")
+
+
+@results_app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="a .csv or .json file that was exported")],
+    out: Out = Path("results"),
+) -> None:
+    """Put exported cells into a store; cells that it has already stay as they are.
+
+    Example: `hopscale results import docs/results/paper.csv --out results`
+    """
+    from hopscale.paper import exchange
+    from hopscale.paper.store import Store
+
+    _existing(file)
+    _make(out)
+    with Store(out / STORE) as store:
+        added = exchange.read(store, file)
+    console().print(f"{added:,} cells added to {out / STORE}")
+
+
+def _check_profile(profile: str) -> None:
+    if profile not in PROFILES:
+        raise ValueError(f"--profile must be quick or paper; got {profile!r}.")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise ValueError(f"--out must be a folder; {folder} is a file.") from error
+
+
+def _existing(file: Path) -> Path:
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no {file}.")
+    return file

@@ -23,6 +23,8 @@ from hopscale.paper.cells import digest
 APPLICATION = 0x686F7073  # marks the file as a store: "hops"
 VERSION = 1
 LEASE_SECONDS = 60.0
+FIELDS = ("kind", "settings", "results", "versions", "hardware", "created")  # of a row
+PARTS = ("settings", "results", "versions")  # those that are JSON objects
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cells (
@@ -100,19 +102,26 @@ class Store:
 
     def put(self, settings: dict[str, Any], results: dict[str, Any], kind: str = "run") -> None:
         """Keep the results of a cell. The first to come stay."""
-        row = (
-            digest(settings),
-            kind,
-            json.dumps(settings, sort_keys=True),
-            settings.get("seed"),
-            json.dumps(results),
-            json.dumps(versions()),
-            hardware(),
-            datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        made = {"versions": versions(), "hardware": hardware(), "created": created}
+        self.add(Row(kind=kind, settings=settings, results=results, **made))
+
+    def add(self, row: "Row") -> None:
+        """Keep a cell that was stored before, here or elsewhere."""
+        parts = {name: json.dumps(row[name], sort_keys=name == "settings") for name in PARTS}
+        values = (
+            digest(row["settings"]),
+            row["kind"],
+            parts["settings"],
+            row["settings"].get("seed"),
+            parts["results"],
+            parts["versions"],
+            row["hardware"],
+            row["created"],
         )
         with self._errors(), self._db:
-            self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-            self._db.execute("DELETE FROM claims WHERE key = ?", (row[0],))
+            self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            self._db.execute("DELETE FROM claims WHERE key = ?", values[:1])
 
     def rows(self, kind: str | None = None) -> list[Row]:
         """All cells, or all of one kind, in the order they were stored."""

@@ -31,6 +31,20 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 GROUPS = {
     "table1": ("bernoulli", "ising", "fhmm"),
     "figures": ("bernoulli", "ising", "fhmm", "order", "jumps", "fair"),
+    # What a first look should have.
+    "default": (
+        "bernoulli",
+        "ising",
+        "fhmm",
+        "order",
+        "readings",
+        "luck",
+        "kept",
+        "fit",
+        "jumps",
+        "fair",
+        "finite",
+    ),
 }
 
 

@@ -1,0 +1,108 @@
+"""Results as files: CSV for people and spreadsheets, JSON for programs.
+
+In CSV, a column is named after the part of a cell it belongs to: `settings.size`, `results.ejd`.
+Values in it are JSON, but for plain text.
+"""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from hopscale.paper.store import FIELDS, PARTS, Row, Store
+
+
+def write(store: Store, file: Path) -> int:
+    """Write all cells; a file of that name is replaced only when the new one is complete."""
+    text = _format(file)[0](store.rows())
+    part = file.with_name(file.name + ".part")
+    try:
+        part.write_bytes(text.encode())
+        part.replace(file)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    return len(store.rows())
+
+
+def read(store: Store, file: Path) -> int:
+    """Add the cells of a file to a store; how many were new."""
+    before = len(store.rows())
+    try:
+        rows = _format(file)[1](file.read_bytes().decode())
+        rows = [Row({name: row[name] for name in FIELDS}) for row in rows]
+    except (KeyError, TypeError, json.JSONDecodeError, csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} does not hold exported results: {error}.") from error
+    for row in rows:
+        store.add(row)
+    return len(store.rows()) - before
+
+
+def _format(file: Path):
+    formats = {".csv": (_to_csv, _from_csv), ".json": (_to_json, _from_json)}
+    if file.suffix not in formats:
+        raise ValueError(f"{file} must end in .csv or .json.")
+    return formats[file.suffix]
+
+
+def _to_json(rows: list[Row]) -> str:
+    return json.dumps(rows, indent=1)
+
+
+def _from_json(text: str) -> list[Row]:
+    return [Row(row) for row in json.loads(text)]
+
+
+def _to_csv(rows: list[Row]) -> str:
+    flat = [_flat(row) for row in rows]
+    columns = list(dict.fromkeys(name for row in flat for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue()
+
+
+def _from_csv(text: str) -> list[Row]:
+    return [_nested(row) for row in csv.DictReader(io.StringIO(text, newline=""))]
+
+
+def _flat(row: Row) -> dict[str, str]:
+    flat = {}
+    for part, value in row.items():
+        if part in PARTS:
+            flat |= {f"{part}.{name}": _text(entry) for name, entry in value.items()}
+        else:
+            flat[part] = value
+    return flat
+
+
+def _nested(flat: dict[str, str]) -> Row:
+    row: dict[str, Any] = {part: {} for part in PARTS}
+    for column, text in flat.items():
+        part, _, name = column.partition(".")
+        if not name:
+            row[part] = text
+        elif text != "":
+            row[part][name] = _value(text)
+    return Row(row)
+
+
+def _text(value: Any) -> str:
+    """Text as it is unless it could be taken for JSON; everything else as JSON."""
+    if isinstance(value, str) and value and not _is_json(value):
+        return value
+    return json.dumps(value)
+
+
+def _value(text: str) -> Any:
+    return json.loads(text) if _is_json(text) else text
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
