@@ -11,20 +11,30 @@ import numpy as np
 import pytest
 
 from hopscale import theory
-from hopscale.paper import report, tables
+from hopscale.paper import ebm, report, tables
 from hopscale.paper.cells import Cell
 from hopscale.paper.experiments import EXPERIMENTS, finite
 from hopscale.paper.report import html as page
-from hopscale.paper.report import reasons
 from hopscale.paper.report.markdown import render as as_markdown
+from hopscale.paper.report.reasons import Reasons
 from hopscale.paper.store import Store
-from hopscale.paper.views import Book, Value, chance, comparison, curves, scaling, theorems
+from hopscale.paper.views import (
+    Book,
+    Value,
+    chance,
+    comparison,
+    curves,
+    scaling,
+    theorems,
+    training,
+)
 from hopscale.paper.views.book import mean
+from hopscale.paper.views.names import ALBP, Column, Method
 
-RWM_1 = comparison.Method("rwm", "", "fixed-1")
-ARWM = comparison.Method("rwm", "", "adaptive")
-GRWM = comparison.Method("rwm", "", "grid")
-SMALL = comparison.Column("bernoulli", 100, "C2")
+RWM_1 = Method("rwm", "", "fixed-1")
+ARWM = Method("rwm", "", "adaptive")
+GRWM = Method("rwm", "", "grid")
+SMALL = Column("bernoulli", 100, "C2")
 
 
 def made(**results) -> dict:
@@ -147,7 +157,7 @@ def test_small_bernoulli_is_judged_on_the_mean_over_draws_of_p(store):
     assert entry.ours is not None
     assert entry.ours.mean == pytest.approx(0.63)
     assert entry.ours.count == 4
-    assert entry.luck
+    assert entry.source == "luck"
     assert entry.paper == 0.66
     assert entry.ratio == pytest.approx(0.63 / 0.66)
     assert entry.verdict == comparison.WITHIN  # 4.5% of 6%
@@ -156,7 +166,7 @@ def test_small_bernoulli_is_judged_on_the_mean_over_draws_of_p(store):
 @pytest.mark.parametrize(("ejd", "verdict"), [(0.66, "within"), (0.62, "beyond")])
 def test_ising_is_judged_at_three_per_cent(store, ejd, verdict):
     put(store, "ising", lambda c: c.sampler == "rwm" and c.rate is None, ejd=ejd)
-    column = comparison.Column("ising", 20, "C2")
+    column = Column("ising", 20, "C2")
     table = comparison.table(Book(store, "quick"), "ising")
     assert table.entries[column, RWM_1, "ejd"].paper == 0.65
     assert table.entries[column, RWM_1, "ejd"].verdict == verdict
@@ -166,21 +176,34 @@ def test_ising_is_judged_at_three_per_cent(store, ejd, verdict):
 def test_ess_is_relative_to_albp(store):
     put(store, "ising", lambda c: c.sampler == "lbp" and c.rate == 0.574, ess=300.0)
     put(store, "ising", lambda c: c.sampler == "rwm" and c.rate is None, ess=15.0)
-    column = comparison.Column("ising", 20, "C2")
+    column = Column("ising", 20, "C2")
     table = comparison.table(Book(store, "quick"), "ising")
     entry = table.entries[column, RWM_1, "ess"]
     assert entry.ours is not None
     assert entry.ours.mean == pytest.approx(0.05)
     assert entry.paper == pytest.approx(13.7 / 394.65)
     assert entry.verdict == comparison.BEYOND
-    assert table.entries[column, comparison.ALBP, "ess"].verdict == comparison.UNJUDGED
-    assert "15 effective draws of 1,500" in reasons.reason(entry)
+    assert table.entries[column, ALBP, "ess"].verdict == comparison.UNJUDGED
+    assert "15 effective draws of 1,500" in Reasons(Book(store, "quick")).of(entry)
+
+
+def test_ess_is_over_as_many_draws_as_the_printed_sizes_imply(store):
+    put(store, "kept", lambda c: c.sampler == "lbp" and c.rate == 0.574, ess=500.0)
+    put(store, "kept", lambda c: c.sampler == "rwm" and c.rate is None, ess=20.0)
+    put(store, "bernoulli", lambda c: c.sampler == "lbp" and c.rate == 0.574, ess=300.0)
+    put(store, "bernoulli", lambda c: c.sampler == "rwm" and c.rate is None, ess=15.0)
+    entry = comparison.table(Book(store, "quick"), "bernoulli").entries[SMALL, RWM_1, "ess"]
+    assert (entry.source, entry.draws) == ("kept", 2000)
+    assert entry.ours is not None
+    assert entry.stated is not None
+    assert entry.ours.mean == pytest.approx(20 / 500)
+    assert entry.stated.mean == pytest.approx(15 / 300)
 
 
 def test_a_grid_is_the_best_of_all_rates_once_all_are_there(store):
     put(store, "ising", lambda c: c.sampler == "rwm" and c.rate is None, ejd=0.65, acceptance=0.65)
     put(store, "ising", lambda c: c.rate == 0.234, ejd=1.6)
-    column = comparison.Column("ising", 20, "C2")
+    column = Column("ising", 20, "C2")
 
     def grid():
         return comparison.table(Book(store, "quick"), "ising").entries[column, GRWM, "ejd"].ours
@@ -240,22 +263,52 @@ def test_the_luck_of_the_draw_is_that_of_the_average_behind_it():
     p = np.linspace(0.15, 0.85, 100_001)
     terms = (2 * p - 1) * np.log(p / (1 - p))
     by_moments = terms.std() / terms.mean() / math.sqrt(800)
-    assert chance.predicted(800, "C2", ARWM) == pytest.approx(by_moments, rel=0.05)
-    assert chance.predicted(100, "C2", comparison.Method("lbp", "sqrt", "fixed-1")) == 0.0
+    assert chance.predicted("bernoulli", 800, "C2", ARWM) == pytest.approx(by_moments, rel=0.05)
+    assert chance.predicted("bernoulli", 100, "C2", Method("lbp", "sqrt", "fixed-1")) == 0.0
 
 
-def test_one_draw_of_p_explains_what_is_within_three_deviations():
+def test_one_draw_of_p_explains_what_is_within_three_deviations(store):
+    reasons = Reasons(Book(store, "quick"))
+
     def entry(ejd):
         ours = Value(ejd, 0.001)
-        where = {"column": comparison.Column("bernoulli", 800, "C2"), "method": ARWM}
+        where = {"column": Column("bernoulli", 800, "C2"), "method": ARWM}
         return comparison.Entry(
             **where, metric="ejd", printed=1.7, paper=1.7, measured=ours, ours=ours
         )
 
     assert entry(1.8).verdict == comparison.BEYOND
-    assert "Within chance: one draw of p moves it by 3." in reasons.reason(entry(1.8))
+    assert "Within chance: one draw of p moves it by 3." in reasons.of(entry(1.8))
     assert reasons.explained(entry(1.8))
     assert not reasons.explained(entry(2.4))
+
+
+def test_the_spread_of_fields_falls_with_the_side_of_the_lattice():
+    ours = Value(1.6, 0.01, 0.04, 16)
+    drawn = chance.Luck(Column("ising", 20, "C2"), ARWM, 1.7, ours, [], math.nan)
+    assert chance.spread_at([drawn], Column("ising", 50, "C2"), ARWM) == pytest.approx(0.016)
+    assert chance.spread_at([drawn], Column("ising", 50, "C2"), GRWM) == pytest.approx(0.016)
+    assert math.isnan(chance.spread_at([drawn], Column("ising", 50, "C3"), ARWM))
+    assert drawn.z == pytest.approx(
+        0.0625 / math.hypot(0.04 * math.sqrt(17 / 16), 0.0018), rel=1e-3
+    )
+
+
+def test_least_steps_are_told_from_the_store(store):
+    experiment = ebm.Table2(store, "quick")
+    for column in ebm.COLUMNS:
+        for steps in experiment.profile.counts:
+            enough = steps >= {"LBP_b-1": 8, "ALBP_b": 2}.get(column, 1)
+            results = {"diverged": False, "log_likelihood": -10.0 - 9 * (not enough), "error": 0.01}
+            for seed in experiment.profile.seeds:
+                if column != "LBP_s-1":
+                    settings = experiment.settings("digits", column, steps, seed)
+                    store.put(settings, results, kind="ebm")
+    found = {(s.data, s.column): s for s in training.steps(Book(store, "quick"))}
+    assert found["digits", "LBP_b-1"].ours == ebm.Least(8, True)
+    assert found["digits", "ALBP_b"].ours == ebm.Least(2, True)
+    assert found["digits", "LBP_s-1"].ours is None
+    assert found["caltech", "LBP_b-1"] == ("caltech", "LBP_b-1", None, 100, 20)
 
 
 # Files.

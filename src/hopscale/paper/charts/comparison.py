@@ -49,18 +49,18 @@ def luck(book: Book) -> Chart:
     """Each draw of p, over the printed number."""
     found = chance.table(book)
     panels = []
-    for size in dict.fromkeys(item.column.size for item in found):
-        here = [item for item in found if item.column.size == size]
+    for model, size in dict.fromkeys(item.column[:2] for item in found):
+        here = [item for item in found if item.column[:2] == (model, size)]
         methods = list(dict.fromkeys(item.method for item in here))
         series = [
             Series(CONFIG_WORDS[config], _draws(here, methods, config), *CONFIG_LOOKS[config])
             for config in dict.fromkeys(item.column.config for item in here)
         ]
         marks = [Mark("y", 1.0)]
-        if size == 100:
-            marks += [Mark("y", 1 - SMALL_TOLERANCE), Mark("y", 1 + SMALL_TOLERANCE)]
+        limit = SMALL_TOLERANCE if (model, size) == ("bernoulli", 100) else EJD_TOLERANCE[model]
+        marks += [Mark("y", 1 - limit), Mark("y", 1 + limit)]
         ticks = tuple((i, method.name) for i, method in enumerate(methods))
-        title = f"N = {size}: every draw of p"
+        title = f"{TITLES[model]}, {size_words(model, size)}: every draw"
         panels.append(Panel(title, "", "ours / paper's EJD", series, tuple(marks), ticks=ticks))
     return Chart("luck", "The luck of the draw", panels, 1, height=2.0)
 

@@ -7,8 +7,8 @@ from hopscale.paper import instances
 from hopscale.paper.charts.chart import RATE_LABEL, Chart, Mark, Panel, Point, Series, line
 from hopscale.paper.experiments.plan import BEST_RATE
 from hopscale.paper.views.book import Book
-from hopscale.paper.views.comparison import Column, Method
 from hopscale.paper.views.curves import Curves, curves
+from hopscale.paper.views.names import Column, sampler_name
 from hopscale.paper.words import CONFIG_WORDS, TITLES, size_words
 
 LOOKS = {
@@ -89,7 +89,7 @@ def _panel(found: Curves, column: Column, metric: str) -> Panel:
         if where == column:
             color, marker = LOOKS[sampler, balance]
             made = [Point(p.rate, *p.metric(metric), p.cell) for p in points]
-            name = Method(sampler, balance, "fixed-1").name.removesuffix("-1")
+            name = sampler_name(sampler, balance)
             series.append(Series(name, made, color, marker))
     return Panel(
         title=size if column.model == "rbm" else CONFIG_WORDS[column.config],

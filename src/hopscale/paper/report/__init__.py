@@ -4,7 +4,15 @@ from pathlib import Path
 
 from hopscale.paper import figures
 from hopscale.paper.experiments import sampling as experiments
-from hopscale.paper.report import differences, html, made, markdown, sampling, theory
+from hopscale.paper.report import (
+    differences,
+    html,
+    made,
+    markdown,
+    sampling,
+    theory,
+    training,
+)
 from hopscale.paper.report.blocks import Claims, Report, Section, Text
 from hopscale.paper.report.claims import claims
 from hopscale.paper.store import Store
@@ -59,6 +67,7 @@ def build(book: Book) -> Report:
             sampling.order(book),
             differences.section(book, tables),
             theory.section(book),
+            training.section(book),
             sampling.all_tables(book, tables),
             made.section(book),
         ],

@@ -1,17 +1,14 @@
 """What the paper claims, and what was found: one line each, computed from the store."""
 
 from hopscale.paper.report.blocks import Claim
-from hopscale.paper.report.reasons import explained
+from hopscale.paper.report.reasons import Reasons
 from hopscale.paper.views import curves, scaling, theorems
 from hopscale.paper.views.book import Book, Value
-from hopscale.paper.views.comparison import ALBP, BEYOND, NOT_RUN, WITHIN, Method, Table, count
+from hopscale.paper.views.comparison import BEYOND, NOT_RUN, WITHIN, Table, count
+from hopscale.paper.views.names import ALBP, Method
 from hopscale.paper.words import TITLES, percent, span
 
-ARWM, GLBP, GRWM = (
-    Method("rwm", "", "adaptive"),
-    Method("lbp", "barker", "grid"),
-    Method("rwm", "", "grid"),
-)
+ARWM = Method("rwm", "", "adaptive")
 NEAR = 0.06  # a peak this close to the theory's rate, or
 FLAT = 0.98  # a curve that at this rate has so much of its best, counts as a yes
 
@@ -23,12 +20,12 @@ def claims(book: Book, tables: dict[str, Table]) -> list[Claim]:
         _rate(book, tables, "rwm", "", 0.234),
         _order(book, scaling.LBP_SCALE, "The best scale of LBP grows as N^(2/3)"),
         _order(book, scaling.RATIO, "LBP's gain over RWM grows as N^(2/3)"),
-        _adaptive(tables),
+        _adaptive(book, tables),
         _gain(tables),
         _jumps(book),
         _finite(book),
-        _printed(tables, "ejd", "The printed jump distances"),
-        _printed(tables, "ess", "The printed effective sample sizes, relative to ALBP"),
+        _printed(book, tables, "ejd", "The printed jump distances"),
+        _printed(book, tables, "ess", "The printed effective sample sizes, relative to ALBP"),
     ]
 
 
@@ -70,23 +67,29 @@ def _ratios(tables: dict[str, Table], above: Method, below: Method) -> dict[str,
         for column in table.columns:
             pair = [table.entries.get((column, m, "ejd")) for m in (above, below)]
             values = [entry.ours for entry in pair if entry is not None and entry.ours]
-            luck = {entry.luck for entry in pair if entry is not None and entry.ours}
-            if len(values) == 2 and len(luck) == 1:
+            sources = {entry.source for entry in pair if entry is not None and entry.ours}
+            if len(values) == 2 and len(sources) == 1:
                 found.setdefault(model, []).append(values[0].over(values[1]))
     return found
 
 
-def _adaptive(tables: dict[str, Table]) -> Claim:
+def _adaptive(book: Book, tables: dict[str, Table]) -> Claim:
     claim = "The adaptive sampler is as good as a grid search"
     parts, low = [], []
-    for name, pair in (("ALBP / GLBP", (ALBP, GLBP)), ("ARWM / GRWM", (ARWM, GRWM))):
-        values = [v.mean for found in _ratios(tables, *pair).values() for v in found]
-        if values:
-            low.append(min(values))
-            parts.append(f"{name} {span(values, 3)}")
+    for sampler, balance, rate in (("lbp", "barker", 0.574), ("rwm", "", 0.234)):
+        shares = [
+            curves.share_of_best(points, rate)
+            for model in tables
+            for (_, *method), points in curves.curves(book, model).items()
+            if method == [sampler, balance]
+        ]
+        known = [share for share in shares if share is not None]
+        if known:
+            low.append(min(known))
+            parts.append(f"A{sampler.upper()} / G{sampler.upper()} {span(known, 3)}")
     if not low:
         return Claim(claim, "", "not run")
-    found = f"Ratios of jump distances: {', '.join(parts)}."
+    found = f"Ratios of jump distances on the same targets: {', '.join(parts)}."
     return Claim(claim, found, "yes" if min(low) >= 0.97 else "partly")
 
 
@@ -130,13 +133,13 @@ def _finite(book: Book) -> Claim:
     return Claim(claim, text.replace("-", "−"), "yes" if near else "no")
 
 
-def _printed(tables: dict[str, Table], metric: str, claim: str) -> Claim:
+def _printed(book: Book, tables: dict[str, Table], metric: str, claim: str) -> Claim:
     counts = count(entry for table in tables.values() for entry in table.all([metric]))
     judged = counts[WITHIN] + counts[BEYOND]
     if not judged:
         return Claim(claim, "", "not run")
     beyond = [e for table in tables.values() for e in table.all([metric]) if e.verdict == BEYOND]
-    known = sum(map(explained, beyond))
+    known = sum(map(Reasons(book).explained, beyond))
     text = f"{counts[WITHIN]} of {judged} cells within the criterion"
     if beyond:
         text += (

@@ -1,31 +1,23 @@
 """The account of differences: what the paper's text, formulas and tables leave apart."""
 
 import math
-import statistics
 
 from hopscale.paper import charts
 from hopscale.paper import tables as printed_tables
 from hopscale.paper.cells import TABLE_READING
 from hopscale.paper.experiments.plan import CONFIGS
+from hopscale.paper.report import effort
 from hopscale.paper.report.blocks import Block, Bullets, Fold, Grid, Head, Picture, Section, Text
 from hopscale.paper.report.grids import SELECTED
 from hopscale.paper.views import chance, readings
 from hopscale.paper.views.book import Book
-from hopscale.paper.views.comparison import (
-    ALBP,
-    ESS_TOLERANCE,
-    METRICS,
-    WITHIN,
-    Method,
-    Table,
-    count,
-)
+from hopscale.paper.views.comparison import WITHIN, Table, count
+from hopscale.paper.views.names import METRICS, Method
 from hopscale.paper.words import (
     TITLES,
     percent,
     plus_minus,
     printed,
-    significant,
     size_words,
 )
 
@@ -68,8 +60,8 @@ def section(book: Book, tables: dict[str, Table]) -> Section:
         *_readings(book),
         *_weights(book),
         *_luck(book),
-        *_sizes(tables),
-        *_seconds(tables),
+        *effort.effective_sizes(tables),
+        *effort.seconds(tables),
         *_slips(),
     ]
     return Section("differences", "Account of differences", blocks)
@@ -156,11 +148,12 @@ def _luck(book: Book) -> list[Block]:
     spreads = [
         f"{percent(min(values))} to {percent(max(values))} at N = {size}"
         for size in (100, 800, 6400)
-        if (values := [chance.predicted(size, config, walk) for config in CONFIGS])
+        if (values := [chance.predicted("bernoulli", size, config, walk) for config in CONFIGS])
     ]
     text = (
-        "The paper drew p once a column. The best jump distance of RWM goes as one over the sum of "
-        "(2p − 1) log(p/(1 − p)), whose relative standard deviation over draws of p is "
+        "The paper drew p, and the Ising field, once a column. The best jump distance of RWM on "
+        "Bernoulli targets goes as one over the sum of (2p − 1) log(p/(1 − p)), whose relative "
+        "standard deviation over draws of p is "
         + ", ".join(spreads)
         + ". A printed number is one draw; ours is the mean over draws, or that of evenly spaced "
         "p. The z below is the printed number's distance from our mean, in standard deviations of "
@@ -168,23 +161,26 @@ def _luck(book: Book) -> list[Block]:
     )
     rows = [
         [
-            f"N = {item.column.size}, {item.column.config}",
+            f"{TITLES[item.column.model]}, {size_words(*item.column[:2])}, {item.column.config}",
             item.method.name,
             f"{item.ours.mean:.3f}",
             printed(item.printed),
             percent(item.ours.spread),
-            percent(item.predicted),
+            "–" if math.isnan(item.predicted) else percent(item.predicted),
             f"{item.z:+.1f}",
         ]
         for item in found
     ]
     heads = ["target", "sampler", "ours, mean", "paper", "spread", "predicted", "z"]
-    caption = "Jump distance over draws of p: mean, spread, and where the printed number lies."
+    caption = "Jump distance over draws: mean, spread, and where the printed number lies."
     grid = Grid(caption, heads, rows)
     return [
         Head("luck", "The luck of the draw"),
         Text(text + _scores(found)),
-        Picture(charts.luck(book), "Ours over the printed number, a point a draw of p."),
+        Picture(
+            charts.luck(book),
+            "Ours over the printed number, a point a draw of p or of the Ising field.",
+        ),
         Fold("Every column", [grid]) if len(rows) > 12 else grid,
     ]
 
@@ -195,79 +191,6 @@ def _scores(found: list[chance.Luck]) -> str:
         return ""
     inside = sum(score <= 2 for score in scores)
     return f" {inside} of {len(scores)} printed numbers are within two of them."
-
-
-def _sizes(tables: dict[str, Table]) -> list[Block]:
-    """What chain length the printed effective sample sizes imply."""
-    rows, fits = [], []
-    for model, table in tables.items():
-        for column in table.columns:
-            entry = table.entries.get((column, ALBP, "ess"))
-            if entry is None or entry.measured is None or entry.printed is None:
-                continue
-            implied = entry.printed / entry.measured.mean
-            fits.append(abs(implied / _stated(column) - 1.0) <= ESS_TOLERANCE)
-            rows.append([
-                f"{TITLES[model]}, {size_words(model, column.size)}, {column.config}",
-                printed(entry.printed),
-                f"{significant(entry.measured.mean)} ± {significant(entry.measured.error, 1)}",
-                f"{implied:,.0f}",
-                f"{_stated(column):,}",
-            ])  # fmt: skip
-    heads = ["target", "paper's ESS", "ours, a draw", "draws implied", "draws stated"]
-    caption = "ALBP's effective sample size, and the number of kept draws it would take."
-    return [
-        Head("ess", "The size of ESS"),
-        Text(
-            "Effective sample sizes are those of the Hamming distance to a fixed random state (for "
-            "the RBM, of the number of ones), with autocorrelations summed up to the first "
-            "negative one, a chain at a time. Divided by ours a draw, the printed ones give the "
-            f"kept draws below{_fitting(fits)}. The comparison is "
-            "therefore by ESS relative to ALBP. For slow samplers that too depends on the length: "
-            "a chain with few "
-            "effective draws is cut early and counts for more than it is, so that where ours are "
-            "shorter chains than the paper's, RWM-1 and LBP-1 look better beside ALBP."
-        ),
-        Grid(caption, heads, rows),
-    ]
-
-
-def _fitting(fits: list[bool]) -> str:
-    """How many of the printed sizes fit the stated lengths."""
-    if not fits:
-        return ""
-    return f", which fit the stated chain lengths within 15% in {sum(fits)} of {len(fits)} columns"
-
-
-def _stated(column) -> int:
-    if column.model == "rbm":
-        return 20_000
-    sizes = {"bernoulli": (100, 800, 6400), "ising": (20, 50, 100), "fhmm": (200, 1000, 4000)}
-    return (5_000, 20_000, 50_000)[sizes[column.model].index(column.size)]
-
-
-def _seconds(tables: dict[str, Table]) -> list[Block]:
-    ratios = []
-    for table in tables.values():
-        for column in table.columns:
-            pair = [
-                table.entries.get((column, Method(*m, "fixed-1"), "seconds"))
-                for m in (("lbp", "barker"), ("rwm", ""))
-            ]
-            values = [e.ours.mean for e in pair if e is not None and e.ours is not None]
-            if len(values) == 2:
-                ratios.append(values[0] / values[1])
-    text = (
-        "Cells of one shape run side by side, as one program over all their chains. The seconds of "
-        "a cell are its share of the batch: what it costs in such company, not alone. They compare "
-        "samplers with one another, not machines."
-    )
-    if ratios:
-        text += (
-            f" A step of LBP-1 takes {min(ratios):.1f} to {max(ratios):.1f} times as long as one "
-            f"of RWM-1 (median {statistics.median(ratios):.1f}); the paper has about twice."
-        )
-    return [Head("seconds", "Seconds"), Text(text)]
 
 
 def _slips() -> list[Block]:

@@ -1,17 +1,8 @@
 """The paper's tables as grids: ours above, the paper's below, in every cell."""
 
 from hopscale.paper.report.blocks import Content, Grid, Stack
-from hopscale.paper.views.comparison import (
-    ALBP,
-    BEYOND,
-    METRICS,
-    NOT_RUN,
-    Column,
-    Entry,
-    Method,
-    Table,
-    tolerance,
-)
+from hopscale.paper.views.comparison import BEYOND, NOT_RUN, Entry, Table, tolerance
+from hopscale.paper.views.names import ALBP, METRICS, Column, Method
 from hopscale.paper.words import TITLES, percent, plus_minus, printed, significant, size_words
 
 SELECTED = [Method(s, b, v) for s, b in (("rwm", ""), ("lbp", "barker"))
@@ -57,10 +48,11 @@ def _detail(entry: Entry) -> str:
                 f"{entry.measured.mean * entry.draws:,.1f} of {entry.draws:,}"
             )
         if entry.measured.count > 1:
-            what = "draws of p" if entry.luck else "targets"
             parts.append(
-                f"mean of {entry.measured.count} {what}, spread {percent(entry.measured.spread)}"
+                f"mean of {entry.measured.count} targets, spread {percent(entry.measured.spread)}"
             )
+        if entry.stated is not None:
+            parts.append(f"with the stated chain length {significant(entry.stated.mean)}")
         parts.append(f"R-hat {entry.r_hat:.3f}")
     if entry.metric == "ess" and entry.printed is not None:
         parts.append(f"paper {printed(entry.printed)}")

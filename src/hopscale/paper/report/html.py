@@ -167,7 +167,8 @@ def _stack(stack: Stack) -> str:
     sign, spoken = MARKS.get(stack.mark, ("", ""))
     mark = f'<span class="mark" role="img" aria-label="{spoken}">{sign}</span>' if sign else ""
     kind = stack.mark.replace(" ", "-")
+    detail = f' data-detail="{escape(stack.detail)}" tabindex="-1"' if stack.detail else ""
     return (
-        f'<td class="stack {kind}" data-detail="{escape(stack.detail)}" tabindex="-1">'
+        f'<td class="stack {kind}"{detail}>'
         f"<b>{escape(stack.top)}</b>{mark}<small>{escape(stack.bottom)}</small></td>"
     )

@@ -7,7 +7,7 @@ from typing import Any
 from hopscale.paper.cells import Cell
 from hopscale.paper.charts import Chart, Panel, Series
 from hopscale.paper.views.book import Book
-from hopscale.paper.views.comparison import Method
+from hopscale.paper.views.names import sampler_name
 from hopscale.paper.words import TITLES
 
 FIELDS = (
@@ -42,7 +42,7 @@ class _Cells:
     def _row(self, cell: Cell) -> list[Any]:
         results = self._book.find(cell)
         assert results is not None
-        name = Method(cell.sampler, cell.balance, "fixed-1").name.removesuffix("-1")
+        name = sampler_name(cell.sampler, cell.balance)
         target = f"{TITLES.get(cell.model, cell.model.replace('_', ' '))} {cell.size}"
         beta = dict(cell.options).get("beta")
         measured = ("scale", "acceptance", "ejd", "ejd_error", "ess")

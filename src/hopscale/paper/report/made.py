@@ -9,7 +9,7 @@ from hopscale.paper.views.book import Book
 
 def section(book: Book) -> Section:
     runs = [row for row in book.rows if row["kind"] == "run"]
-    seconds = sum(row["results"].get("seconds", 0.0) for row in runs)
+    seconds = sum(row["results"].get("seconds", 0.0) for row in book.rows)
     blocks: list[Block] = [
         Text(
             f"The store has {len(book.rows):,} cells: {len(runs):,} runs of samplers, "

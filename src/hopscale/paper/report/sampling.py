@@ -3,10 +3,11 @@
 from hopscale.paper import charts
 from hopscale.paper.report.blocks import Block, Bullets, Fold, Grid, Head, Picture, Section, Text
 from hopscale.paper.report.grids import model_grid, selected_grid
-from hopscale.paper.report.reasons import reason
+from hopscale.paper.report.reasons import Reasons
 from hopscale.paper.views import curves, scaling
 from hopscale.paper.views.book import Book, Value
-from hopscale.paper.views.comparison import BEYOND, Column, Entry, Method, Table, count
+from hopscale.paper.views.comparison import BEYOND, Entry, Table, count
+from hopscale.paper.views.names import Column, sampler_name
 from hopscale.paper.words import (
     METRIC_TITLES,
     TITLES,
@@ -85,7 +86,7 @@ def _peaks(book: Book, tables: dict[str, Table]) -> list[Block]:
                 tops.setdefault((sampler, balance), {}).setdefault(model, []).append(top.mean)
     rows = [
         [
-            Method(*method, "fixed-1").name.removesuffix("-1"),
+            sampler_name(*method),
             "0.234" if method[0] == "rwm" else "0.574",
             *(span(found[model], 2) if model in found else "–" for model in tables),
         ]
@@ -106,7 +107,7 @@ def _every_peak(book: Book, tables: dict[str, Table]) -> Grid:
             share = curves.share_of_best(points, rate)
             rows.append([
                 f"{TITLES[model]}, {size_words(model, column.size)}, {column.config}",
-                Method(sampler, balance, "fixed-1").name.removesuffix("-1"),
+                sampler_name(sampler, balance),
                 str(rate),
                 *(_top(points, metric) for metric in ("ejd", "ess")),
                 "–" if share is None else percent(share),
@@ -181,7 +182,7 @@ def _model(book: Book, model: str, table: Table) -> list[Block]:
         name = f"Table {PAPER_TABLES[model, metric]}. {METRIC_TITLES[metric]}, {TITLES[model]}."
         grid = model_grid(table, metric, f"{name} {EXPLAIN[metric]}")
         made.append(Fold(name, [grid]) if metric == "seconds" else grid)
-    made += outside(table)
+    made += outside(table, Reasons(book))
     sizes = list(dict.fromkeys(column.size for column in table.columns))
     for some in [sizes] if model == "rbm" else [[size] for size in sizes]:
         named = ", ".join(size_words(model, size) for size in some)
@@ -192,15 +193,16 @@ def _model(book: Book, model: str, table: Table) -> list[Block]:
     return made
 
 
-def outside(table: Table) -> list[Block]:
+def outside(table: Table, reasons: Reasons) -> list[Block]:
     """The cells beyond the criterion, each with a reason."""
     beyond = [e for e in table.all(["ejd", "ess"]) if e.verdict == BEYOND]
     if not beyond:
         judged = count(table.all(["ejd", "ess"]))["within"]
         text = f"All {judged} cells that were judged are within the criterion."
         return [Text(text)] if judged else []
+    lines = [f"{_line(entry)} {reasons.of(entry)}" for entry in beyond]
     cells = "1 cell" if len(beyond) == 1 else f"{len(beyond)} cells"
-    return [Fold(f"{cells} outside the criterion, and why", [Bullets([*map(_line, beyond)])])]
+    return [Fold(f"{cells} outside the criterion, and why", [Bullets(lines)])]
 
 
 def _line(entry: Entry) -> str:
@@ -210,4 +212,4 @@ def _line(entry: Entry) -> str:
     digits = 3 if entry.metric == "ess" else None
     numbers = f"{number(entry.ours.mean, digits)} against {significant(entry.paper)}"
     off = percent(entry.ratio - 1.0, signed=True)
-    return f"{entry.metric.upper()} of {where}: {numbers} ({off}). {reason(entry)}"
+    return f"{entry.metric.upper()} of {where}: {numbers} ({off})."

@@ -9,7 +9,7 @@ import numpy as np
 
 from hopscale.paper.cells import Cell, digest
 from hopscale.paper.experiments import EXPERIMENTS
-from hopscale.paper.store import Row, Store
+from hopscale.paper.store import Store
 
 Results = dict[str, Any]
 _BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
@@ -45,17 +45,17 @@ class Book:
     def __init__(self, store: Store, profile: str):
         self.profile = profile
         self.rows = store.rows()
-        self._rows = {digest(row["settings"]): row for row in self.rows if row["kind"] == "run"}
+        self._rows = {digest(row["settings"]): row for row in self.rows}
         self._cells = functools.cache(self._list)
 
-    def row(self, cell: Cell) -> Row | None:
-        """What is stored of a cell; None if it was not run."""
-        return self._rows.get(digest(cell.settings()))
+    def get(self, settings: dict[str, Any]) -> Results | None:
+        """The results that are stored for these settings; None if there are none."""
+        row = self._rows.get(digest(settings))
+        return None if row is None else row["results"]
 
     def find(self, cell: Cell) -> Results | None:
         """The results of a cell; None if it was not run."""
-        row = self.row(cell)
-        return None if row is None else row["results"]
+        return self.get(cell.settings())
 
     def cells(self, experiment: str) -> tuple[Cell, ...]:
         """The cells that this profile has of an experiment, run or not."""

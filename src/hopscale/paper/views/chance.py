@@ -15,19 +15,19 @@ from hopscale.paper import tables
 from hopscale.paper.cells import Cell
 from hopscale.paper.instances import INTERVAL
 from hopscale.paper.views.book import Book, Results, Value, mean, metric
-from hopscale.paper.views.comparison import Column, Method, variant_of
+from hopscale.paper.views.names import Column, Method, column_of, method_of
 
 ROUNDING = 0.01 / math.sqrt(12.0)  # standard deviation of what two decimals leave out
 _SITES, _DRAWS = 400, 2_000  # of the draws that measure the spread at one size
 
 
 class Luck(NamedTuple):
-    """One printed number among draws of p.
+    """One printed number among draws of p, or of the field.
 
     Args:
         column, method: where it stands.
         printed: the paper's jump distance.
-        ours: mean over draws of p.
+        ours: mean over draws of the target's parameters.
         runs: ours, a cell a draw.
         predicted: the relative standard deviation over draws that the theory gives.
     """
@@ -51,28 +51,45 @@ class Luck(NamedTuple):
 
 
 def table(book: Book) -> list[Luck]:
-    """All columns that were run over several draws of p."""
+    """All columns that were run over several draws."""
     runs: dict[tuple[Column, Method], list[tuple[Cell, Results]]] = {}
     for cell, results in book.found("luck"):
-        where = Column(cell.model, cell.size, cell.config)
-        method = Method(cell.sampler, cell.balance, variant_of(cell))
-        runs.setdefault((where, method), []).append((cell, results))
+        runs.setdefault((column_of(cell), method_of(cell)), []).append((cell, results))
     found = []
     for (column, method), mine in runs.items():
         printed = tables.value(*column, *method, "ejd")
         ours = mean(metric(*run, "ejd") for run in mine)
         if printed is not None and ours is not None and ours.count > 1:
-            spread = predicted(column.size, column.config, method)
+            spread = predicted(*column, method)
             found.append(Luck(column, method, printed, ours, mine, spread))
     return found
 
 
-def predicted(size: int, config: str, method: Method) -> float:
+def spread_at(found: list[Luck], column: Column, method: Method) -> float:
+    """The relative standard deviation over draws; NaN where neither theory nor runs give it.
+
+    For Ising fields it is that of the size that was drawn many times, and falls as one over the
+    lattice's side. A grid moves as the tuned scale does.
+    """
+    if column.model == "bernoulli":
+        return predicted(*column, method)
+    drawn = method._replace(variant="adaptive") if method.variant == "grid" else method
+    for item in found:
+        if (item.column.model, item.column.config, item.method) == (
+            column.model, column.config, drawn,
+        ):  # fmt: skip
+            return item.ours.spread * item.column.size / column.size
+    return math.nan
+
+
+def predicted(model: str, size: int, config: str, method: Method) -> float:
     """The relative standard deviation of the jump distance over draws of p, by the theory.
 
     GWG has no theory; its spread is taken to be that of LBP. With R = 1, GWG and LBP accept
-    almost always and have none.
+    almost always and have none. There is none for other models than Bernoulli: NaN.
     """
+    if model != "bernoulli":
+        return math.nan
     if method.variant == "fixed-1":
         return _spread("single", "", config, size) if method.sampler == "rwm" else 0.0
     kind = "walk" if method.sampler == "rwm" else "balanced"

@@ -1,17 +1,13 @@
 """The paper's tables, cell by cell: printed, ours, and whether they agree."""
 
-import functools
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from hopscale.paper import tables
-from hopscale.paper.cells import Cell
-from hopscale.paper.experiments.plan import BEST_RATE
-from hopscale.paper.views.book import Book, Results, Value, mean, metric
-
-VARIANTS = ("fixed-1", "adaptive", "grid")
-METRICS = ("ejd", "ess", "seconds")
+from hopscale.paper.views.book import Book, Value, mean, metric
+from hopscale.paper.views.names import ALBP, METRICS, VARIANTS, Column, Method, column_of
+from hopscale.paper.views.sources import KEPT, TABLE, Run, Sources
 
 # Within so much of the printed number a cell agrees. One draw of p moves a column of N = 100 by
 # more than a larger one; the weights of the FHMM are not given and had to be fitted; those of
@@ -24,37 +20,6 @@ ESS_TOLERANCE = 0.15
 WITHIN, BEYOND, NOT_RUN, UNJUDGED = "within", "beyond", "not run", "unjudged"
 
 
-class Method(NamedTuple):
-    """A row of the tables."""
-
-    sampler: str
-    balance: str
-    variant: str
-
-    @property
-    def name(self) -> str:
-        """As in the paper: RWM-1, AGWG(√t), GLBP(t/(t+1))."""
-        weight = {"barker": "(t/(t+1))", "sqrt": "(√t)"}.get(self.balance, "")
-        stem = self.sampler.upper() + weight
-        return {"fixed-1": f"{stem}-1", "adaptive": f"A{stem}", "grid": f"G{stem}"}[self.variant]
-
-    @property
-    def short(self) -> str:
-        """As in the paper's Table 1, without the weight function."""
-        return self._replace(balance="").name
-
-
-ALBP = Method("lbp", "barker", "adaptive")
-
-
-class Column(NamedTuple):
-    """A target distribution."""
-
-    model: str
-    size: int
-    config: str
-
-
 class Entry(NamedTuple):
     """A cell of a table.
 
@@ -64,7 +29,9 @@ class Entry(NamedTuple):
         paper: the number to compare: as printed, but relative to the ALBP row for ESS.
         measured: ours, ESS a kept draw; None if not run.
         ours: the number to compare.
-        luck: whether ours is the mean over draws of p.
+        source: which runs are behind ours, of `views.sources`.
+        stated: for ESS with the chain length that the printed numbers imply, the same with the
+            stated one.
         r_hat: the largest behind it.
         draws: kept, of a chain.
     """
@@ -76,7 +43,8 @@ class Entry(NamedTuple):
     paper: float | None
     measured: Value | None
     ours: Value | None
-    luck: bool = False
+    source: str = TABLE
+    stated: Value | None = None
     r_hat: float = math.nan
     draws: int = 0
 
@@ -127,10 +95,10 @@ class Table(NamedTuple):
 def table(book: Book, model: str) -> Table:
     """A model's table, in the columns and rows that the profile has."""
     cells = book.cells(model)
-    columns = list(dict.fromkeys(Column(c.model, c.size, c.config) for c in cells))
+    columns = list(dict.fromkeys(map(column_of, cells)))
     stems = dict.fromkeys((c.sampler, c.balance) for c in cells)
     methods = [Method(*stem, variant) for stem in stems for variant in VARIANTS]
-    sources = _Sources(book, model)
+    sources = Sources(book, model)
     entries = {
         (column, method, name): _entry(sources, column, method, name)
         for column in columns
@@ -140,20 +108,19 @@ def table(book: Book, model: str) -> Table:
     return Table(columns, methods, entries)
 
 
-def _entry(sources: "_Sources", column: Column, method: Method, name: str) -> Entry:
+def _entry(sources: Sources, column: Column, method: Method, name: str) -> Entry:
     printed = tables.value(*column, *method, name)
-    runs, luck = sources.runs(column, method, name)
-    measured = mean(metric(*run, name) for run in runs)
-    paper, ours = printed, measured
+    runs, source = sources.choose(column, method, name)
+    paper, ours, stated = printed, _mean(runs, name), None
+    measured = ours
     if name == "ess":
         top = tables.value(*column, *ALBP, "ess")
         paper = None if printed is None or not top else printed / top
-        # Beside the ALBP of the same targets: the grid has evenly spaced p throughout.
-        runs_top, luck_top = sources.runs(column, ALBP, name)
-        if luck != luck_top:
-            runs_top = sources.plain(column, ALBP)
-        reference = mean(metric(*run, name) for run in runs_top)
-        ours = None if measured is None or reference is None else measured.over(reference)
+        # Beside the ALBP of the same targets: the grid has those of the tables throughout.
+        ours = _relative(runs, sources.of(source, column, ALBP))
+        if source == KEPT:
+            plain = (sources.of(TABLE, column, m) for m in (method, ALBP))
+            stated = _relative(*plain)
     return Entry(
         column=column,
         method=method,
@@ -162,62 +129,21 @@ def _entry(sources: "_Sources", column: Column, method: Method, name: str) -> En
         paper=paper,
         measured=measured,
         ours=ours,
-        luck=luck,
+        source=source,
+        stated=stated,
         r_hat=max((results["r_hat"] for _, results in runs), default=math.nan),
         draws=runs[0][0].draws if runs else 0,
     )
 
 
-Run = tuple[Cell, Results]
+def _mean(runs: list[Run], name: str) -> Value | None:
+    return mean(metric(*run, name) for run in runs)
 
 
-class _Sources:
-    """Which runs stand behind a cell of the table."""
-
-    def __init__(self, book: Book, model: str):
-        self._book = book
-        self._cells: dict[tuple[Column, str, str], list[Cell]] = {}
-        for cell in book.cells(model):
-            where = (Column(cell.model, cell.size, cell.config), cell.sampler, cell.balance)
-            self._cells.setdefault(where, []).append(cell)
-        self._luck: dict[tuple[Column, Method], list[Run]] = {}
-        for cell, results in book.found("luck") if model == "bernoulli" else ():
-            column = Column(cell.model, cell.size, cell.config)
-            method = Method(cell.sampler, cell.balance, variant_of(cell))
-            self._luck.setdefault((column, method), []).append((cell, results))
-        self.plain = functools.cache(self._plain)
-
-    def runs(self, column: Column, method: Method, name: str) -> tuple[list[Run], bool]:
-        """The runs to average, and whether they are over draws of p."""
-        if column.size == SMALL_BERNOULLI and (column, method) in self._luck:
-            return self._luck[column, method], True
-        if method.variant == "grid":
-            return self._best(column, method, "ess" if name == "ess" else "ejd"), False
-        return self.plain(column, method), False
-
-    def _plain(self, column: Column, method: Method) -> list[Run]:
-        cells = self._cells.get((column, method.sampler, method.balance), [])
-        return self._done(cell for cell in cells if variant_of(cell) == method.variant)
-
-    def _best(self, column: Column, method: Method, name: str) -> list[Run]:
-        """The best of all rates, once all of them are there."""
-        cells = self._cells.get((column, method.sampler, method.balance), [])
-        first = [cell for cell in cells if cell.instance == 0]
-        done = self._done(first)
-        if not first or len(done) < len(first):
-            return []
-        return [max(done, key=lambda run: run[1][name])]
-
-    def _done(self, cells: Iterable[Cell]) -> list[Run]:
-        pairs = ((cell, self._book.find(cell)) for cell in cells)
-        return [(cell, results) for cell, results in pairs if results is not None]
-
-
-def variant_of(cell: Cell) -> str:
-    """The row of a cell: "fixed-1", "adaptive", or "grid" for all other rates."""
-    if cell.rate is None:
-        return "fixed-1"
-    return "adaptive" if cell.rate == BEST_RATE[cell.sampler] else "grid"
+def _relative(runs: list[Run], top: list[Run]) -> Value | None:
+    """ESS a draw of some runs over that of others."""
+    above, below = _mean(runs, "ess"), _mean(top, "ess")
+    return None if above is None or below is None else above.over(below)
 
 
 def count(entries: Iterable[Entry]) -> dict[str, int]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from hopscale.paper.cells import Cell
 from hopscale.paper.views.book import Book, Results, Value, metric
-from hopscale.paper.views.comparison import Column
+from hopscale.paper.views.names import Column, column_of
 
 NEAR_TOP = 0.8  # a parabola is fitted to what is at least this much of the best
 
@@ -32,7 +32,7 @@ def curves(book: Book, model: str) -> Curves:
     found: Curves = {}
     for cell, results in book.found(model):
         if cell.instance == 0:
-            where = (Column(cell.model, cell.size, cell.config), cell.sampler, cell.balance)
+            where = (column_of(cell), cell.sampler, cell.balance)
             found.setdefault(where, []).append(Point(cell, results))
     return {where: sorted(points, key=lambda p: p.rate) for where, points in found.items()}
 

@@ -7,7 +7,7 @@ from hopscale.paper import tables
 from hopscale.paper.experiments import fit, readings
 from hopscale.paper.experiments.readings import Reading
 from hopscale.paper.views.book import Book, Value, metric
-from hopscale.paper.views.comparison import Method
+from hopscale.paper.views.names import Method
 
 
 class Side(NamedTuple):

@@ -1,0 +1,33 @@
+"""The section on Table 2: training deep EBMs."""
+
+from hopscale.paper.ebm import COLUMNS
+from hopscale.paper.report.blocks import Content, Grid, Section, Stack, Text
+from hopscale.paper.views import training
+from hopscale.paper.views.book import Book
+
+
+def section(book: Book) -> Section:
+    text = (
+        "How few steps of a sampler between two updates suffice to train a deep energy-based model "
+        "by persistent contrastive divergence. The paper trains until models are in the same good "
+        "quality and does not say how that was judged. Here a number of steps suffices if training "
+        "does not diverge and the validation log-likelihood, by annealed importance sampling, is "
+        "within a margin of that of ALBP with √t and the most steps; ~ marks a verdict that the "
+        "error of the normalizing constant leaves open."
+    )
+    found = training.steps(book)
+    rows: list[list[Content]] = [
+        [data, *(_cell(item) for item in found if item.data == data)]
+        for data in dict.fromkeys(item.data for item in found)
+    ]
+    caption = "Table 2. Least number of steps an iteration; below, the paper's."
+    grid = Grid(caption, ["data", *COLUMNS], rows)
+    return Section("training", "Table 2: training deep EBMs", [Text(text), grid])
+
+
+def _cell(item: training.Steps) -> Stack:
+    paper = "–" if item.paper is None else str(item.paper)
+    if item.ours is None:
+        return Stack("not run", paper, "not run")
+    shown = f"> {item.most}" if item.ours.steps is None else str(item.ours.steps)
+    return Stack(shown if item.ours.sure else f"~{shown}", paper, "unjudged")
