@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import os
+import signal
+import sys
 
 import pytest
 
@@ -125,6 +128,39 @@ def test_models_are_trained_and_judged(tmp_path):
     assert -64 < result["log_likelihood"] < 0
     assert any("LBP_s-1    1 steps, seed 0" in line for line in lines)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(tmp_path, monkeypatch):
+    from hopscale.learn import training
+
+    advance = training._Trainer.advance
+
+    def interrupted(self, iterations):
+        advance(self, iterations)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    tiny = dataclasses.replace(QUICK, channels=2, iterations=4, betas=3, chains=4)
+    experiment = Table2(Kept(), tiny, folder=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(training._Trainer, "advance", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            experiment.result("digits", "ALBP_s", 2, 0)
+    assert [path.name for path in tmp_path.rglob("*.checkpoint")] == ["step-000000001.checkpoint"]
+    again = experiment.result("digits", "ALBP_s", 2, 0)
+    assert (
+        again["log_likelihood"]
+        == Table2(Kept(), tiny).result("digits", "ALBP_s", 2, 0)["log_likelihood"]
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_is_printed(monkeypatch, capsys):
+    monkeypatch.setattr(
+        Table2, "run", lambda self: {"digits": dict.fromkeys(COLUMNS, Least(7, True))}
+    )
+    ebm.run("quick", Kept())
+    assert "digits" in capsys.readouterr().out
 
 
 def test_an_unknown_profile_is_refused():

@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 COLUMNS = {
     "LBP_b-1": ("barker", "fixed-1"),
@@ -95,6 +97,26 @@ PROFILES = {
         repeats=3,
     ),
 }
+
+
+def run(profile: str, store: Keeper, data_dir: str | Path | None = None) -> None:
+    """Run what is missing, a line for each model, and print the table.
+
+    Args:
+        profile: "quick" or "full".
+        store: of results; checkpoints go to a folder beside its file.
+        data_dir: of the data sets' files; "quick" needs none.
+    """
+    path = getattr(store, "path", None)
+    folder = None if path is None else Path(path).parent / "ebm-checkpoints"
+    lines = Console(stderr=True)
+    experiment = Table2(
+        store, profile, data_dir, folder, say=lambda line: lines.print(line, highlight=False)
+    )
+    made = table(experiment.run(), experiment.profile)
+    if folder is not None and folder.is_dir():
+        folder.rmdir()
+    Console().print(made)
 
 
 class Least(NamedTuple):
@@ -216,20 +238,19 @@ class Table2:
         from hopscale import learn
         from hopscale.data import load
 
-        images, seed = load(settings["data"], self.data_dir), settings["seed"]
+        images = load(settings["data"], self.data_dir)
         try:
             trained = _trained(settings, images, self._checkpoints(settings))
         except learn.DivergedError as error:
-            return {"diverged": True, "why": str(error)}
-        finally:
             self._forget(settings)
-        normalizer = learn.log_z(
-            trained.model,
-            chains=settings["chains"],
-            betas=settings["betas"],
-            repeats=settings["repeats"],
-            key=seed,
-        )
+            return {"diverged": True, "why": str(error)}
+        if trained.interrupted:
+            raise KeyboardInterrupt  # the checkpoints stay, for the next time
+        sizes = {name: settings[name] for name in ("chains", "betas", "repeats")}
+        normalizer = learn.log_z(trained.model, key=settings["seed"], **sizes)
+        if len(normalizer.by_repeat) < settings["repeats"]:
+            raise KeyboardInterrupt
+        self._forget(settings)
         score = learn.log_likelihood(trained.model, images.binarized(0, "valid"), normalizer)
         return {
             "diverged": False,
@@ -325,10 +346,8 @@ def _shown(least: Least, counts: tuple[int, ...]) -> str:
     return text if least.sure else f"~{text}"
 
 
-def table(found: dict[str, dict[str, Least]], profile: Profile):
+def table(found: dict[str, dict[str, Least]], profile: Profile) -> Table:
     """The same, to be printed."""
-    from rich.table import Table
-
     made = Table(title="Table 2: least number of steps an iteration")
     for name in ("data", "", *COLUMNS):
         made.add_column(name, justify="right" if name in COLUMNS else "left")
