@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from hopscale.paper import charts
 from hopscale.paper import tables as printed_tables
 from hopscale.paper.cells import TABLE_READING
@@ -136,10 +138,22 @@ def _weights(book: Book) -> list[Block]:
         text += (
             f"Of the sizes that were tried, |W|^2 = {best:g} comes closest to all printed jump "
             f"distances of tuned RWM and LBP at once: off by {percent(found[best])}, in the root "
-            f"mean square of logarithms. All tables here use |W|^2 = {used:g}, for every column."
+            f"mean square of logarithms{_lowest(found)}. All tables here use |W|^2 = {used:g}, for "
+            "every column."
         )
     picture = Picture(charts.misfit(book), "Misfit of the FHMM's jump distances over |W|².")
     return [Head("weights", "The weights of the FHMM"), Text(text), picture]
+
+
+def _lowest(found: dict[float, float]) -> str:
+    """Where a parabola through the squares has its lowest point, if that is among them."""
+    if len(found) < 3:
+        return ""
+    a, b, _ = np.polyfit(list(found), [value**2 for value in found.values()], 2)
+    lowest = -b / (2 * a)
+    if a <= 0 or not min(found) <= lowest <= max(found):
+        return ""
+    return f"; a parabola through all has its lowest point at {lowest:.2f}"
 
 
 def _luck(book: Book) -> list[Block]:
@@ -157,7 +171,7 @@ def _luck(book: Book) -> list[Block]:
         + ", ".join(spreads)
         + ". A printed number is one draw; ours is the mean over draws, or that of evenly spaced "
         "p. The z below is the printed number's distance from our mean, in standard deviations of "
-        "one draw."
+        "one draw. All samplers of a column share its draw, so their z go together."
     )
     rows = [
         [
@@ -167,7 +181,7 @@ def _luck(book: Book) -> list[Block]:
             printed(item.printed),
             percent(item.ours.spread),
             "–" if math.isnan(item.predicted) else percent(item.predicted),
-            f"{item.z:+.1f}",
+            f"{item.z:+.1f}".replace("-", "−"),
         ]
         for item in found
     ]
