@@ -58,10 +58,11 @@ def plus_minus(value: Value | None, digits: int | None = None) -> str:
 
 
 def places(error: float) -> int:
-    """So many decimals that an error has two significant digits; four at most."""
+    """So many decimals that an error has two significant digits; four unless it needs more."""
     if not error > 0 or math.isinf(error):
         return 3
-    return min(4, max(0, 1 - math.floor(math.log10(error))))
+    first = -math.floor(math.log10(error))
+    return max(0, first, min(4, first + 1))
 
 
 def percent(value: float, signed: bool = False) -> str:

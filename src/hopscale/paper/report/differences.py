@@ -150,8 +150,8 @@ def _lowest(found: dict[float, float]) -> str:
     if len(found) < 3:
         return ""
     a, b, _ = np.polyfit(list(found), [value**2 for value in found.values()], 2)
-    lowest = -b / (2 * a)
-    if a <= 0 or not min(found) <= lowest <= max(found):
+    lowest = -b / (2 * a) if a > 0 else math.inf
+    if not min(found) <= lowest <= max(found):
         return ""
     return f"; a parabola through all has its lowest point at {lowest:.2f}"
 
