@@ -28,7 +28,7 @@ function scale(values, log, from, to, zero) {
   const pad = 0.05 * (f(high) - f(low));
   const a = f(low) - (zero && !log && low === 0 ? 0 : pad), b = f(high) + pad;
   const place = (v) => from + ((f(v) - a) / (b - a)) * (to - from);
-  return { place, ticks: log ? logTicks(a, b) : ticks(a, b) };
+  return { place, from, to, ticks: log ? logTicks(a, b) : ticks(a, b) };
 }
 
 function ticks(low, high) {
@@ -164,7 +164,8 @@ function drawPoints(svg, series, x, y, usable, points) {
   for (const point of series.points) {
     if (!usable.includes(point)) continue;
     const [vx, vy, error] = point, px = x.place(vx), py = y.place(vy);
-    const low = vy - error > 0 || error === 0 ? y.place(vy - error) : py, high = y.place(vy + error);
+    const under = y.place(vy - error), low = under <= y.from ? under : y.from;
+    const high = Math.max(y.place(vy + error), y.to);
     if (error && Math.abs(low - high) > 5) element("path", { d: `M${px} ${low}V${high}`, fill: "none" }, group);
     element("path", { d: symbol(series.style, px, py, 3.4) }, group);
     points.push({ px, py, series, point });
