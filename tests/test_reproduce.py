@@ -9,13 +9,14 @@ import time
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from typer.testing import CliRunner
 
 import hopscale as hs
 from hopscale import cli
 from hopscale.paper.cells import table_cell
 from hopscale.paper.experiments import EXPERIMENTS, Experiment, finite, named, sampling
-from hopscale.paper.experiments.fair import best_rate
+from hopscale.paper.experiments.fair import RATES, best_rate
 from hopscale.paper.reproduce import Runner
 from hopscale.paper.store import Store
 
@@ -146,8 +147,11 @@ def test_sites_needed_grow_as_the_paper_says():
 
 
 def test_the_best_rate_is_the_top_of_the_curve():
-    rates = np.linspace(0.1, 0.4, 9)
-    assert best_rate(rates, np.exp(-((rates - 0.234) ** 2))) == pytest.approx(0.234)
+    """The theory's curve, whose top is at 0.234."""
+    rates = np.asarray(RATES)
+    scale = norm.ppf(rates / 2) ** 2
+    assert best_rate(rates, scale * rates) == pytest.approx(0.234, abs=0.004)
+    assert best_rate(rates, np.exp(-((rates - 0.3) ** 2))) == pytest.approx(0.3, abs=0.001)
 
 
 def test_wrong_arguments_say_what_is_right(tmp_path):

@@ -81,7 +81,7 @@ def _fair(book: Book) -> list[Block]:
         ),
         Picture(charts.fair(book), "Jump distance over its best, against acceptance, RWM."),
         Grid(
-            "Best acceptance rate (a parabola through all rates), and the R tuned for 0.234.",
+            "Best acceptance rate (a cubic through all rates), and the R tuned for 0.234.",
             heads,
             rows,
         ),
