@@ -95,19 +95,6 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
     assert [f.name for f in tmp_path.iterdir()] == ["draws.npz"]
 
 
-def test_reproduce_leaves_a_table_and_a_figure(tmp_path, monkeypatch):
-    from hopscale.paper import compare
-
-    small = {"bernoulli": 20, "ising": 4, "fhmm": 4}
-    monkeypatch.setattr(compare, "MODELS", small)
-    out = tmp_path / "new" / "results"
-    done = RUN.invoke(cli.app, ["reproduce", "--out", str(out), "--chains", "3", "--draws", "20"])
-    assert done.exit_code == 0, done.output
-    assert "ALBP" in done.output
-    assert len((out / "comparison.csv").read_text().splitlines()) == 13
-    assert (out / "comparison.png").stat().st_size > 10_000
-
-
 def test_bench_leaves_a_table_and_a_figure(tmp_path, monkeypatch):
     from hopscale import bench
 

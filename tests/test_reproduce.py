@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import hopscale as hs
 from hopscale import cli
+from hopscale.paper import experiments
 from hopscale.paper.cells import table_cell
 from hopscale.paper.experiments import EXPERIMENTS, Experiment, finite, named, sampling
 from hopscale.paper.experiments.fair import RATES, best_rate
@@ -168,6 +169,20 @@ def test_wrong_arguments_say_what_is_right(tmp_path):
     assert "there is no" in fails("report", *out)
     assert "there is no" in fails("results", "export", str(tmp_path / "x.csv"), *out)
     assert "there is no" in fails("results", "import", str(tmp_path / "x.csv"), *out)
+
+
+def test_a_report_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments, "EXPERIMENTS", (tiny((20,)),))
+    out = tmp_path / "new" / "results"
+    for cells in ("3 cells run", "0 cells run"):
+        done = RUN.invoke(cli.app, ["reproduce", "tiny", "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        assert cells in done.output
+    assert "<html" in (out / "report.html").read_text()
+    assert "In short" in (out / "report.md").read_text()
+    done = RUN.invoke(cli.app, ["results", "export", str(tmp_path / "x.csv"), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "results.ejd" in (tmp_path / "x.csv").read_text()
 
 
 SCRIPT = """

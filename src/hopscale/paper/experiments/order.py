@@ -12,9 +12,9 @@ from hopscale.paper.experiments.plan import BEST_RATE, MAIN, Experiment, Find
 CONFIG = "C2"
 SIZES = {
     "quick": {
-        "bernoulli": (50, 100, 200, 400, 800),
-        "ising": (7, 10, 14, 20, 28),
-        "fhmm": (10, 20, 40, 80, 160),
+        "bernoulli": (100, 200, 400, 800),
+        "ising": (10, 14, 20, 28),
+        "fhmm": (20, 40, 80, 160),
     },
     "paper": {
         "bernoulli": (50, 100, 200, 400, 800, 1600, 3200, 6400),

@@ -41,7 +41,7 @@ PLANS = {
         instances={"bernoulli": (1,), "ising": (1,), "fhmm": (1,), "rbm": (1,)},
         configs=("C2",),
         methods=MAIN,
-        step=0.06,
+        step=0.08,
     ),
     "paper": Plan(
         lengths=LENGTHS,
