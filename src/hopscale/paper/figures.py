@@ -59,7 +59,7 @@ def draw(chart: Chart) -> dict[str, bytes]:
         for axis in list(axes.flat)[len(chart.panels) :]:
             axis.set_visible(False)
         _legend(figure, axes)
-        files = {kind: _save(figure, kind) for kind in ("svg", "png")}
+        files = {kind: encode(figure, kind) for kind in ("svg", "png")}
         plt.close(figure)
     return files
 
@@ -70,7 +70,8 @@ def width(chart: Chart) -> float:
     return 0.6 * WIDTH if alone else WIDTH
 
 
-def _save(figure, kind: str) -> bytes:
+def encode(figure, kind: str) -> bytes:
+    """A figure as a file, the same bytes each time."""
     file = io.BytesIO()
     facts = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}[kind]
     figure.savefig(file, format=kind, dpi=200, metadata=facts)

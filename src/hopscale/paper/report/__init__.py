@@ -9,6 +9,7 @@ from hopscale.paper.report import (
     html,
     made,
     markdown,
+    pictures,
     sampling,
     theory,
     training,
@@ -40,7 +41,7 @@ def write(out: Path, store: Store, profile: str) -> Path:
     """
     theorems.fill_needed(store)
     book = Book(store, profile)
-    report = build(book)
+    report = build(book, out)
     folder = out / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {
@@ -53,8 +54,8 @@ def write(out: Path, store: Store, profile: str) -> Path:
     return out / "report.html"
 
 
-def build(book: Book) -> Report:
-    """The report, apart from how it is written down."""
+def build(book: Book, out: Path | None = None) -> Report:
+    """The report, apart from how it is written down; with pictures, if it has a folder."""
     tables = {model: comparison.table(book, model) for model in experiments.TITLES}
     tables = {model: table for model, table in tables.items() if table.columns}
     return Report(
@@ -68,6 +69,7 @@ def build(book: Book) -> Report:
             differences.section(book, tables),
             theory.section(book),
             training.section(book),
+            *([] if out is None else [pictures.section(out)]),
             sampling.all_tables(book, tables),
             made.section(book),
         ],

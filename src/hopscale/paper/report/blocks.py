@@ -1,6 +1,7 @@
 """What a report consists of, apart from how it is written down."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from hopscale.paper.charts import Chart
@@ -55,6 +56,13 @@ class Picture(NamedTuple):
     caption: str
 
 
+class Image(NamedTuple):
+    """A picture that is a file already."""
+
+    path: Path
+    caption: str
+
+
 class Fold(NamedTuple):
     """Blocks behind a line to open."""
 
@@ -69,7 +77,7 @@ class Head(NamedTuple):
     title: str
 
 
-Block = Text | Bullets | Claims | Grid | Picture | Fold | Head
+Block = Text | Bullets | Claims | Grid | Picture | Image | Fold | Head
 
 
 class Section(NamedTuple):

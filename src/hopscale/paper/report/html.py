@@ -1,5 +1,6 @@
 """The report as one page that needs nothing else."""
 
+import base64
 import functools
 import re
 import string
@@ -18,6 +19,7 @@ from hopscale.paper.report.blocks import (
     Fold,
     Grid,
     Head,
+    Image,
     Picture,
     Report,
     Section,
@@ -92,6 +94,8 @@ def _block(block: Block, drawn: dict[str, str]) -> str:
             return f"<details><summary>{words(summary)}</summary>\n{body}</details>"
         case Picture():
             return _picture(block, drawn)
+        case Image(path, caption):
+            return _image(path.read_bytes(), words(caption))
         case Grid():
             return _grid(block)
 
@@ -128,6 +132,12 @@ def _picture(picture: Picture, drawn: dict[str, str]) -> str:
         '<div class="live" hidden></div>'
         f"<figcaption>{caption}</figcaption></figure>"
     )
+
+
+def _image(png: bytes, caption: str) -> str:
+    data = base64.b64encode(png).decode()
+    image = f'<img src="data:image/png;base64,{data}" alt="{caption}">'
+    return f'<figure class="image">{image}<figcaption>{caption}</figcaption></figure>'
 
 
 def _grid(grid: Grid) -> str:

@@ -8,6 +8,7 @@ from hopscale.paper.report.blocks import (
     Fold,
     Grid,
     Head,
+    Image,
     Picture,
     Report,
     Stack,
@@ -46,6 +47,8 @@ def _block(block: Block) -> list[str]:
             if chart.empty:
                 return [f"{caption} Not run."]
             return [f"![{caption}](figures/{chart.name}.png)"]
+        case Image(path, caption):
+            return [f"![{caption}]({path.parent.name}/{path.name})"]
         case Fold(summary, blocks):
             lines = [f"**{summary}**", ""]
             for inner in blocks:
