@@ -63,6 +63,26 @@ def test_claims_are_exclusive_until_they_lapse(tmp_path, monkeypatch):
         assert mine.claim(["c"]) == {"c"}
 
 
+def test_what_is_stored_cannot_be_claimed(tmp_path):
+    """A list of missing cells grows old while another process works through the same list."""
+    with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite") as other:
+        other._owner = "elsewhere:1"
+        key = digest(SETTINGS)
+        assert other.claim([key, "b"]) == {key, "b"}
+        other.put(SETTINGS, RESULTS)
+        assert mine.claim([key]) == set()
+        assert other.claim([key, "b"]) == {"b"}
+
+
+def test_claims_that_lapsed_are_not_kept(tmp_path, monkeypatch):
+    with Store(tmp_path / "s.sqlite") as mine:
+        mine.claim(["a"])
+        now = time.time()
+        monkeypatch.setattr(store.time, "time", lambda: now + 2 * store.LEASE_SECONDS)
+        mine.claim(["b"])
+        assert mine._db.execute("SELECT key FROM claims").fetchall() == [("b",)]
+
+
 def test_claims_of_a_dead_process_do_not_hold(tmp_path):
     done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
                           capture_output=True, text=True, check=True)  # fmt: skip
@@ -100,13 +120,11 @@ def test_sigkill_loses_nothing_that_was_stored(tmp_path):
         kept.put(SETTINGS, RESULTS)
 
 
-def test_two_processes_share_a_store(tmp_path):
+def test_two_processes_make_and_share_a_store(tmp_path):
     path = tmp_path / "s.sqlite"
     code = WRITER.replace("itertools.count()", "range(40)").replace(
         '"seed": 0', '"seed": sys.argv[2]'
     )
-    with Store(path):
-        pass
     both = [
         subprocess.Popen([sys.executable, "-c", code, str(path), seed], stdout=subprocess.DEVNULL)
         for seed in "ab"
@@ -114,6 +132,16 @@ def test_two_processes_share_a_store(tmp_path):
     assert [writer.wait() for writer in both] == [0, 0]
     with Store(path) as kept:
         assert len(kept.rows()) == 80
+
+
+def test_a_store_is_made_at_once_or_not_at_all(tmp_path, monkeypatch):
+    """Killed halfway, the next to come begins anew."""
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_SCHEMA", (*store._SCHEMA[:3], "CREATE TABLE nothing"))
+        with pytest.raises(OSError, match="syntax"):
+            Store(tmp_path / "s.sqlite")
+    with Store(tmp_path / "s.sqlite") as kept:
+        assert kept.claim(["a"]) == {"a"}
 
 
 def test_files_that_are_no_store_are_named_and_left_alone(tmp_path):
@@ -178,10 +206,16 @@ def test_files_that_cannot_be_exchanged_are_refused(tmp_path):
     with Store(tmp_path / "a.sqlite") as kept:
         with pytest.raises(ValueError, match=r"\.csv or \.json"):
             exchange.write(kept, tmp_path / "x.txt")
-        (tmp_path / "x.json").write_text('[{"settings"')
-        with pytest.raises(ValueError, match="does not hold exported results"):
-            exchange.read(kept, tmp_path / "x.json")
-        (tmp_path / "x.csv").write_text("a,b\n1,2\n")
-        with pytest.raises(ValueError, match="does not hold exported results"):
-            exchange.read(kept, tmp_path / "x.csv")
+        with pytest.raises(FileNotFoundError, match="no folder"):
+            exchange.write(kept, tmp_path / "nowhere" / "x.csv")
+        plain = {"kind": "run", "results": {}, "versions": {}, "hardware": "", "created": ""}
+        rows = ([plain], [{**plain, "settings": 3}], [{**plain, "settings": {}, "kind": None}])
+        for text in ('[{"settings"', '{"a": 1}', "[1]", *map(json.dumps, rows)):
+            (tmp_path / "x.json").write_text(text)
+            with pytest.raises(ValueError, match=r"x\.json does not hold exported results"):
+                exchange.read(kept, tmp_path / "x.json")
+        for text in ("a,b\n1,2\n", "kind,settings.a\nrun,1,2,3\n"):
+            (tmp_path / "x.csv").write_text(text)
+            with pytest.raises(ValueError, match=r"x\.csv does not hold exported results"):
+                exchange.read(kept, tmp_path / "x.csv")
         assert kept.rows() == []

@@ -15,28 +15,38 @@ from hopscale.paper.store import FIELDS, PARTS, Row, Store
 
 def write(store: Store, file: Path) -> int:
     """Write all cells; a file of that name is replaced only when the new one is complete."""
-    text = _format(file)[0](store.rows())
+    to_text, _ = _format(file)
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {file}: no folder {file.parent}.")
+    rows = store.rows()
     part = file.with_name(file.name + ".part")
     try:
-        part.write_bytes(text.encode())
+        part.write_bytes(to_text(rows).encode())
         part.replace(file)
     except OSError:
         part.unlink(missing_ok=True)
         raise
-    return len(store.rows())
+    return len(rows)
 
 
 def read(store: Store, file: Path) -> int:
     """Add the cells of a file to a store; how many were new."""
     before = len(store.rows())
+    _, from_text = _format(file)
     try:
-        rows = _format(file)[1](file.read_bytes().decode())
-        rows = [Row({name: row[name] for name in FIELDS}) for row in rows]
-    except (KeyError, TypeError, json.JSONDecodeError, csv.Error, UnicodeDecodeError) as error:
+        rows = [_checked(row) for row in from_text(file.read_bytes().decode())]
+    except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
         raise ValueError(f"{file} does not hold exported results: {error}.") from error
-    for row in rows:
-        store.add(row)
+    store.add_all(rows)
     return len(store.rows()) - before
+
+
+def _checked(row: dict[str, Any]) -> Row:
+    """A row of a file; raises where a field is missing or of another kind."""
+    for name in FIELDS:
+        if not isinstance(row[name], dict if name in PARTS else str):
+            raise TypeError(f"{name} is {row[name]!r}")
+    return Row({name: row[name] for name in FIELDS})
 
 
 def _format(file: Path):
@@ -50,8 +60,8 @@ def _to_json(rows: list[Row]) -> str:
     return json.dumps(rows, indent=1)
 
 
-def _from_json(text: str) -> list[Row]:
-    return [Row(row) for row in json.loads(text)]
+def _from_json(text: str) -> list[dict[str, Any]]:
+    return json.loads(text)
 
 
 def _to_csv(rows: list[Row]) -> str:
@@ -64,7 +74,7 @@ def _to_csv(rows: list[Row]) -> str:
     return text.getvalue()
 
 
-def _from_csv(text: str) -> list[Row]:
+def _from_csv(text: str) -> list[dict[str, Any]]:
     return [_nested(row) for row in csv.DictReader(io.StringIO(text, newline=""))]
 
 
@@ -78,7 +88,7 @@ def _flat(row: Row) -> dict[str, str]:
     return flat
 
 
-def _nested(flat: dict[str, str]) -> Row:
+def _nested(flat: dict[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {part: {} for part in PARTS}
     for column, text in flat.items():
         part, _, name = column.partition(".")
@@ -86,7 +96,7 @@ def _nested(flat: dict[str, str]) -> Row:
             row[part] = text
         elif text != "":
             row[part][name] = _value(text)
-    return Row(row)
+    return row
 
 
 def _text(value: Any) -> str:

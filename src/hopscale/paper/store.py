@@ -26,23 +26,25 @@ LEASE_SECONDS = 60.0
 FIELDS = ("kind", "settings", "results", "versions", "hardware", "created")  # of a row
 PARTS = ("settings", "results", "versions")  # those that are JSON objects
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS cells (
-    key TEXT PRIMARY KEY,       -- digest of the settings
-    kind TEXT NOT NULL,         -- "run" of a sampler, or the name of another experiment
-    settings TEXT NOT NULL,     -- JSON
-    seed INTEGER,
-    results TEXT NOT NULL,      -- JSON
-    versions TEXT NOT NULL,     -- JSON
-    hardware TEXT NOT NULL,
-    created TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS claims (
-    key TEXT PRIMARY KEY,
-    owner TEXT NOT NULL,        -- host and process
-    until REAL NOT NULL
-);
-"""
+_SCHEMA = (
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+    """CREATE TABLE cells (
+        key TEXT PRIMARY KEY,       -- digest of the settings
+        kind TEXT NOT NULL,         -- "run" of a sampler, or the name of another experiment
+        settings TEXT NOT NULL,     -- JSON
+        seed INTEGER,
+        results TEXT NOT NULL,      -- JSON
+        versions TEXT NOT NULL,     -- JSON
+        hardware TEXT NOT NULL,
+        created TEXT NOT NULL
+    )""",
+    """CREATE TABLE claims (
+        key TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,        -- host and process
+        until REAL NOT NULL
+    )""",
+)
 
 
 class Row(dict):
@@ -67,30 +69,39 @@ class Store:
             raise FileNotFoundError(f"cannot open {self.path}: no folder {self.path.parent}.")
         with self._errors():
             self._db = sqlite3.connect(self.path, timeout=60.0, check_same_thread=False)
-            application = self._db.execute("PRAGMA application_id").fetchone()[0]
-            tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if application != APPLICATION and tables:
-                raise ValueError(f"{self.path} is an SQLite file, but not a store of results.")
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if tables and version != VERSION:
-                raise ValueError(
-                    f"{self.path} has format {version}; this version of hopscale reads {VERSION}. "
-                    "Use another --out."
-                )
-            if not tables:
-                self._db.executescript(
-                    f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
-                    + _SCHEMA
-                )
+            try:
+                self._open()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _open(self) -> None:
+        """Check what the file is; make the tables of a new one, all at once or not at all."""
+        if not self._number("SELECT count(*) FROM sqlite_master"):
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")  # another process may be at it
+                if not self._number("SELECT count(*) FROM sqlite_master"):
+                    for statement in _SCHEMA:
+                        self._db.execute(statement)
+        if self._number("PRAGMA application_id") != APPLICATION:
+            raise ValueError(f"{self.path} is an SQLite file, but not a store of results.")
+        version = self._number("PRAGMA user_version")
+        if version != VERSION:
+            raise ValueError(
+                f"{self.path} has format {version}; this version of hopscale reads {VERSION}. "
+                "Use another --out."
+            )
+
+    def _number(self, query: str) -> int:
+        return self._db.execute(query).fetchone()[0]
 
     def __enter__(self) -> "Store":
         return self
 
     def __exit__(self, *_) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            with self._db:
-                self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
-            self._db.close()
+        with contextlib.suppress(sqlite3.Error), self._db:
+            self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+        self._db.close()
 
     def get(self, settings: dict[str, Any]) -> dict[str, Any] | None:
         """The results of the cell with these settings; None if it was not run."""
@@ -108,20 +119,17 @@ class Store:
 
     def add(self, row: "Row") -> None:
         """Keep a cell that was stored before, here or elsewhere."""
-        parts = {name: json.dumps(row[name], sort_keys=name == "settings") for name in PARTS}
-        values = (
-            digest(row["settings"]),
-            row["kind"],
-            parts["settings"],
-            row["settings"].get("seed"),
-            parts["results"],
-            parts["versions"],
-            row["hardware"],
-            row["created"],
-        )
+        self.add_all([row])
+
+    def add_all(self, rows: Iterable["Row"]) -> None:
+        """Keep cells that were stored before: all of them, or none where that fails."""
+        values = [_values(row) for row in rows]
         with self._errors(), self._db:
-            self._db.execute("INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
-            self._db.execute("DELETE FROM claims WHERE key = ?", values[:1])
+            self._db.executemany(
+                "INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
+            )
+            keys = [value[:1] for value in values]
+            self._db.executemany("DELETE FROM claims WHERE key = ?", keys)
 
     def rows(self, kind: str | None = None) -> list[Row]:
         """All cells, or all of one kind, in the order they were stored."""
@@ -144,12 +152,18 @@ class Store:
         ]
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """Claim cells, or claim them again; those that another process holds are left out."""
+        """Claim cells, or claim them again.
+
+        Left out are cells that another process holds, and cells that are stored by now.
+        """
         now, mine = time.time(), set()
         with self._errors(), self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            held = dict(self._db.execute("SELECT key, owner FROM claims WHERE until > ?", (now,)))
+            self._db.execute("DELETE FROM claims WHERE until <= ?", (now,))
+            held = dict(self._db.execute("SELECT key, owner FROM claims"))
             for key in keys:
+                if self._db.execute("SELECT 1 FROM cells WHERE key = ?", (key,)).fetchone():
+                    continue
                 if held.get(key, self._owner) == self._owner or _is_gone(held[key]):
                     lease = (key, self._owner, now + LEASE_SECONDS)
                     self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", lease)
@@ -168,6 +182,20 @@ class Store:
                 f"{self.path} is not a store of results, or is damaged ({error}). "
                 "Move it away, or use another --out."
             ) from error
+
+
+def _values(row: Row) -> tuple[Any, ...]:
+    """A row as the table has it."""
+    return (
+        digest(row["settings"]),
+        row["kind"],
+        json.dumps(row["settings"], sort_keys=True),
+        row["settings"].get("seed"),
+        json.dumps(row["results"]),
+        json.dumps(row["versions"]),
+        row["hardware"],
+        row["created"],
+    )
 
 
 def _is_gone(owner: str) -> bool:
