@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: help setup test lint types unit sanitize format reproduce bench docs clean
 
 help:
-	@echo "make reproduce   set up, run the main experiment, write a table and a figure to results/"
+	@echo "make reproduce   set up, run the paper in a quick profile, leave results/report.html"
 	@echo "make test        set up, then lint, type-check and test"
 	@echo "make bench       set up, time a step of each sampler"
 	@echo "make sanitize    run the C++ kernels under the address and thread sanitizers"

@@ -18,7 +18,8 @@ def about() -> None:
     """Sample from discrete distributions; the number of sites changed at a step tunes itself.
 
     **hopscale sample ising --size 50** draws from one of the paper's targets and prints how well
-    it went. **hopscale reproduce** compares samplers and puts the paper's numbers beside ours.
+    it went. **hopscale reproduce** runs the paper's experiments and leaves a report with its
+    numbers beside ours. **hopscale train** and **evaluate** are for models that learn.
     **hopscale bench** times a step. **hopscale info** says what it runs on.
 
     In Python: `import hopscale as hs; run = hs.sample(hs.Bernoulli(p)); print(run)`.
