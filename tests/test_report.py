@@ -10,11 +10,13 @@ import subprocess
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from hopscale import theory
 from hopscale.paper import ebm, report, tables
 from hopscale.paper.cells import Cell
 from hopscale.paper.experiments import EXPERIMENTS, finite
+from hopscale.paper.experiments.fair import RATES
 from hopscale.paper.report import html as page
 from hopscale.paper.report.markdown import render as as_markdown
 from hopscale.paper.report.reasons import Reasons
@@ -185,7 +187,48 @@ def test_ess_is_relative_to_albp(store):
     assert entry.paper == pytest.approx(13.7 / 394.65)
     assert entry.verdict == comparison.BEYOND
     assert table.entries[column, ALBP, "ess"].verdict == comparison.UNJUDGED
-    assert "15 effective draws of 1,500" in Reasons(Book(store, "quick")).of(entry)
+    assert entry.implied == pytest.approx(394.65 / 0.2)
+
+
+@pytest.mark.parametrize(
+    ("ess", "error", "reason"),
+    [
+        (14.0, 0.1, "A slow chain: 14 effective draws of 1,500 here, 14 of about 1,973 in print."),
+        (14.0, 2.0, "Within chance: Monte Carlo error alone"),
+        (19.0, 0.1, "Not explained"),  # further off than the chains' lengths are
+        (7.0, 0.1, "Not explained"),  # the shorter chain counts for less
+    ],
+)
+def test_lengths_explain_slow_chains_so_far_and_no_further(store, ess, error, reason):
+    put(store, "ising", lambda c: c.sampler == "lbp" and c.rate == 0.574, ess=300.0)
+    put(store, "ising", lambda c: c.sampler == "rwm" and c.rate is None, ess=ess, ess_error=error)
+    book = Book(store, "quick")
+    entry = comparison.table(book, "ising").entries[Column("ising", 20, "C2"), RWM_1, "ess"]
+    assert entry.verdict == comparison.BEYOND
+    assert Reasons(book).of(entry).startswith(reason)
+    assert Reasons(book).explained(entry) == (not reason.startswith("Not"))
+
+
+@pytest.mark.parametrize(("last", "found"), [(0.5, True), (2.0, False)])
+def test_no_rate_is_best_where_all_sites_at_once_move_furthest(store, last, found):
+    """The lowest rate cannot be had: its scale stops at N, off the curve."""
+
+    def chosen(rate):
+        return lambda c: (c.size, dict(c.options)["beta"], c.rate) == (100, 0.3, rate)
+
+    for rate in RATES:
+        ejd = rate * norm.ppf(rate / 2) ** 2
+        put(store, "fair", chosen(rate), acceptance=rate, scale=50.0, ejd=ejd)
+    top = max(rate * norm.ppf(rate / 2) ** 2 for rate in RATES)
+    with Store(store.path.with_name("stopped.sqlite")) as stopped:
+        stopped.add_all(store.rows())
+        stopped._db.execute("DELETE FROM cells WHERE settings LIKE ?", (f'%"rate": {RATES[0]}%',))
+        put(stopped, "fair", chosen(RATES[0]), acceptance=0.2, scale=100.0, ejd=last * top)
+        best = theorems.fairs(Book(stopped, "quick"))[0].best
+    if found:
+        assert best == pytest.approx(0.234, abs=0.006)
+    else:
+        assert best is None
 
 
 def test_ess_is_over_as_many_draws_as_the_printed_sizes_imply(store):

@@ -7,7 +7,7 @@ from hopscale.paper.views.book import Book
 from hopscale.paper.views.comparison import Entry
 from hopscale.paper.words import percent
 
-FEW = 100  # effective draws, below which the estimator is far from linear in the chain's length
+FEW = 100  # effective draws, below which their number does not grow as the chain's length
 FAR = 3.0  # standard deviations that chance explains
 UNEXPLAINED = "Not explained by chance"
 DRAWN = {
@@ -41,20 +41,34 @@ class Reasons:
         if entry.r_hat > 1.1:
             return f"The chains are too short here: R-hat is {entry.r_hat:.2f}."
         if entry.column.model == "fhmm":
-            return "The weights are not given; one |W|^2 was fitted to all columns."
+            return f"{UNEXPLAINED}: W and b are not given, and one draw of them was run."
         return _by_chance(entry, error, "")
 
 
 def _of_ess(entry: Entry) -> str:
+    """Chance, or else the length of slow chains.
+
+    Where a chain is shorter than its memory, its effective size hardly grows with its length, and
+    that of a draw falls as one over it. Chains of other lengths than the paper's can be off by
+    as much as the lengths are, in that direction, and no more.
+    """
     assert entry.measured is not None
     assert entry.ours is not None
+    assert entry.paper is not None
+    deviation = math.sqrt(2.0) * entry.ours.error / entry.ours.mean
+    reason = _by_chance(entry, deviation, "")
     ours, printed = entry.measured.mean * entry.draws, entry.printed or math.nan
-    if min(ours, printed) < FEW:
-        return (
-            f"A slow chain: {ours:.0f} effective draws of {entry.draws:,} here, {printed:.0f} "
-            "printed. Cut at the first negative lag, a short chain counts for more than it is."
-        )
-    return _by_chance(entry, math.sqrt(2.0) * entry.ours.error / entry.ours.mean, "")
+    if not reason.startswith(UNEXPLAINED) or min(ours, printed) >= FEW:
+        return reason
+    off, lengths = entry.paper / entry.ours.mean, entry.draws / entry.implied
+    low, high = sorted((1.0, lengths))
+    if not low * (1.0 - FAR * deviation) <= off <= high * (1.0 + FAR * deviation):
+        return reason
+    return (
+        f"A slow chain: {ours:.0f} effective draws of {entry.draws:,} here, {printed:.0f} of about "
+        f"{entry.implied:,.0f} in print. Cut at the first negative lag, a short chain counts for "
+        "more than it is."
+    )
 
 
 def _by_chance(entry: Entry, deviation: float, what: str) -> str:

@@ -6,7 +6,7 @@ from hopscale.paper import charts
 from hopscale.paper.report.blocks import Block, Grid, Head, Picture, Section, Text
 from hopscale.paper.views import theorems
 from hopscale.paper.views.book import Book
-from hopscale.paper.words import STATISTIC_WORDS, number, percent, significant
+from hopscale.paper.words import STATISTIC_WORDS, number, percent, significant, span
 
 
 def section(book: Book) -> Section:
@@ -76,8 +76,8 @@ def _fair(book: Book) -> list[Block]:
         Text(
             "Theorem 2 is about targets whose p approach 1/2 as N^(-β): there the random walk's "
             "best scale grows as N^(2β), and its best acceptance rate is 0.234 whatever β. The "
-            "grey line is the limit. Where even R = N is accepted more often than the best rate, "
-            "there is no best scale, and the table has a dash."
+            "grey line is the limit. Where changing all N sites at once moves furthest, no rate is "
+            "the best, and the table has a dash."
         ),
         Picture(charts.fair(book), "Jump distance over its best, against acceptance, RWM."),
         Grid(
@@ -130,23 +130,23 @@ def _finite_words(found: list[theorems.Needed]) -> str:
         "which some scale is accepted at 0.574 in equilibrium, within two per cent. "
     )
     if half and zero:
-        growth = [_growth(rows) for rows in (half, zero)]
+        ours = [_growth([row.ours["reversed"] for row in rows]) for rows in (half, zero)]
+        paper = [_growth([row.paper for row in rows]) for rows in (half, zero)]
         text += (
-            "The orders ε^(-2) and ε^(-1) are confirmed: with the reversed path halving ε "
-            f"multiplies N by {growth[0]} and {growth[1]}, in the paper's tables by 4 and 2. "
+            "Orders of ε^(-2) and ε^(-1) would multiply N by 4 and 2 where ε is halved: with the "
+            f"reversed path it grows by {ours[0]} and {ours[1]}, in the paper's tables by "
+            f"{paper[0]} and {paper[1]}. "
         )
     rates = [row.best_rate for row in half if row.best_rate is not None]
     if rates:
         text += (
-            "The factors in front differ. And that some scale is accepted at 0.574 does not make "
-            "it the best one: at the paper's N near 1/2 the largest jump distance is had at rates "
-            f"of {min(rates):.2f} to {max(rates):.2f}, with most sites flipped at once."
+            "That some scale is accepted at 0.574 does not make it the best one: at the paper's N "
+            "near 1/2 the largest jump distance is had at rates of "
+            f"{min(rates):.2f} to {max(rates):.2f}."
         )
     return text
 
 
-def _growth(rows: list[theorems.Needed]) -> str:
-    ours = [row.ours["reversed"] for row in rows]
-    ratios = [b / a for a, b in itertools.pairwise(ours)]
-    low, high = f"{min(ratios):.1f}", f"{max(ratios):.1f}"
-    return low if low == high else f"{low} to {high}"
+def _growth(sites: list[int]) -> str:
+    """From one ε to the next, half as large."""
+    return span([b / a for a, b in itertools.pairwise(sites)], 1) if len(sites) > 1 else "–"

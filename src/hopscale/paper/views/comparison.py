@@ -34,6 +34,7 @@ class Entry(NamedTuple):
             stated one.
         r_hat: the largest behind it.
         draws: kept, of a chain.
+        implied: for ESS, the kept draws that ALBP's printed size would take at ours a draw.
     """
 
     column: Column
@@ -47,6 +48,7 @@ class Entry(NamedTuple):
     stated: Value | None = None
     r_hat: float = math.nan
     draws: int = 0
+    implied: float = math.nan
 
     @property
     def ratio(self) -> float | None:
@@ -111,13 +113,16 @@ def table(book: Book, model: str) -> Table:
 def _entry(sources: Sources, column: Column, method: Method, name: str) -> Entry:
     printed = tables.value(*column, *method, name)
     runs, source = sources.choose(column, method, name)
-    paper, ours, stated = printed, _mean(runs, name), None
+    paper, ours, stated, implied = printed, _mean(runs, name), None, math.nan
     measured = ours
     if name == "ess":
         top = tables.value(*column, *ALBP, "ess")
         paper = None if printed is None or not top else printed / top
         # Beside the ALBP of the same targets: the grid has those of the tables throughout.
-        ours = _relative(runs, sources.of(source, column, ALBP))
+        reference = sources.of(source, column, ALBP)
+        ours = _relative(runs, reference)
+        size = _mean(reference, "ess")
+        implied = top / size.mean if top and size else math.nan
         if source == KEPT:
             plain = (sources.of(TABLE, column, m) for m in (method, ALBP))
             stated = _relative(*plain)
@@ -133,6 +138,7 @@ def _entry(sources: Sources, column: Column, method: Method, name: str) -> Entry
         stated=stated,
         r_hat=max((results["r_hat"] for _, results in runs), default=math.nan),
         draws=runs[0][0].draws if runs else 0,
+        implied=implied,
     )
 
 

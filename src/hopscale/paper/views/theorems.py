@@ -70,7 +70,7 @@ class Fair(NamedTuple):
     size: int
     beta: float
     cells: list[tuple[Cell, Results]]
-    best: float | None  # rate; None where the largest scale, N, comes first
+    best: float | None  # rate; None where all N sites at once move furthest, or at an end
     scale: float | None  # tuned for 0.234
 
 
@@ -90,17 +90,23 @@ def _fair(size: int, beta: float, cells: list[tuple[Cell, Results]]) -> Fair:
         size=size,
         beta=beta,
         cells=cells,
-        best=_inside(rates, distance),
+        best=_inside(rates, distance, np.array([r["scale"] < size for _, r in cells])),
         scale=scales[0] if scales else None,
     )
 
 
-def _inside(rates: np.ndarray, distance: np.ndarray) -> float | None:
-    """The best rate, where the rates that were run enclose it."""
+def _inside(rates: np.ndarray, distance: np.ndarray, free: np.ndarray) -> float | None:
+    """The best rate, where the rates that were run enclose it.
+
+    Scales that stopped at N are off the curve (`free` is false); the best must not be one of them.
+    """
+    if not free[np.argmax(distance)]:
+        return None
+    rates, distance = rates[free], distance[free]
     if len(np.unique(rates)) < 4:
         return None
     best = fair.best_rate(rates, distance)
-    return best if rates.min() <= best <= rates.max() else None
+    return best if rates.min() < best < rates.max() else None
 
 
 class Needed(NamedTuple):
