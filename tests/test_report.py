@@ -266,6 +266,32 @@ def test_profiles_in_one_store_do_not_mix(store):
     assert comparison.count(comparison.table(Book(store, "quick"), "ising").all())["not run"] == 0
     table = comparison.table(Book(store, "paper"), "ising")
     assert comparison.count(table.all())["not run"] == len(table.all())
+    runs = len(store.rows("run"))
+    assert report.build(Book(store, "quick")).facts[:2] == ["quick profile", f"{runs:,} runs"]
+    shared = set(Book(store, "quick").cells("kept")) & set(Book(store, "paper").cells("kept"))
+    assert report.build(Book(store, "paper")).facts[1] == f"{len(shared)} runs"
+
+
+def test_what_a_reading_gains_is_measured(store):
+    """Nothing is said before both readings are there."""
+
+    def words():
+        return as_markdown(report.build(Book(store, "quick")))
+
+    put(store, "readings", lambda c: c.detail == "same", ejd=20.0)
+    assert "The other reading's" not in words()
+    put(store, "readings", lambda c: c.detail == "reversed" and c.model == "bernoulli", ejd=22.0)
+    put(store, "readings", lambda c: c.detail == "reversed" and c.model == "ising", ejd=20.4)
+    said = "The other reading's jump distance over that of the tables': Bernoulli 1.10, Ising 1.02."
+    assert said in words()
+
+
+def test_the_command_that_makes_it_again_runs_all_that_is_shown(store):
+    put(store, "ising", lambda c: True)
+    assert "`hopscale reproduce --profile quick`" in as_markdown(report.build(Book(store, "quick")))
+    put(store, "rbm", lambda c: True)
+    text = as_markdown(report.build(Book(store, "quick")))
+    assert "`hopscale reproduce all --profile quick`" in text
 
 
 @pytest.mark.parametrize(("sampler", "rate"), [("lbp", 0.574), ("rwm", 0.234)])

@@ -30,7 +30,8 @@ def reproduce(
     profile: ProfileName = "quick",
     out: Out = Path("results"),
     minutes: Annotated[
-        float | None, typer.Option(help="stop after so many minutes; the same command goes on")
+        float | None,
+        typer.Option(min=0, help="stop after so many minutes; the same command goes on"),
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="ebm, paper profile: folder of the data sets")

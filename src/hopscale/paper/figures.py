@@ -2,6 +2,7 @@
 
 import io
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,11 @@ def write(folder: Path, chart: Chart) -> bytes:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file whole, or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    part.replace(path)
+    """Write a file whole, or not at all; of two processes that do, the last one's stays."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

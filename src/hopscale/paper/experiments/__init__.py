@@ -54,7 +54,7 @@ def named(names: list[str]) -> list[Experiment]:
     chosen = set()
     for name in names:
         if name != "all" and name not in known and name not in GROUPS:
-            choices = ", ".join([*GROUPS, *known, "all"])
+            choices = ", ".join([*GROUPS, *known, "ebm", "all"])
             raise ValueError(f"there is no experiment {name!r}; choose from {choices}.")
         chosen |= set(known) if name == "all" else set(GROUPS.get(name, (name,)))
     return [experiment for experiment in EXPERIMENTS if experiment.name in chosen]

@@ -1,5 +1,6 @@
 """The report of `hopscale reproduce`: the paper's cells and ours, side by side."""
 
+from collections import Counter
 from pathlib import Path
 
 from hopscale.paper import figures
@@ -86,6 +87,7 @@ def _headline(book: Book, tables: dict[str, comparison.Table]) -> Section:
 
 
 def _facts(book: Book) -> list[str]:
-    machines = list(dict.fromkeys(row["hardware"] for row in book.rows if row["kind"] == "run"))
-    runs = sum(row["kind"] == "run" for row in book.rows)
-    return [f"{book.profile} profile", f"{runs:,} runs", *machines]
+    shown = book.shown()
+    machines = Counter(row["hardware"] for row in shown)
+    names = [name for name, _ in machines.most_common()]
+    return [f"{book.profile} profile", f"{len(shown):,} runs", *names]

@@ -21,6 +21,7 @@ from hopscale.paper.words import (
     plus_minus,
     printed,
     size_words,
+    span,
 )
 
 NAMES = {"ejd": "EJD", "ess": "ESS", "seconds": "Time"}
@@ -28,14 +29,14 @@ QUESTIONS = {
     "the way back": (
         "Eq. (4) scores the way back in the reversed order of the sites; the tables follow from "
         "the same order. Both leave the target invariant. The variance of the log acceptance "
-        "ratio is 4/3 as large with the same order, so the best jump distance of the limit is "
-        f"(4/3)^(-1/3) = {(4 / 3) ** (-1 / 3):.3f} of the reversed one's: the library's default, "
-        "reversed, is ten per cent better than the paper's program."
+        "ratio of independent bits is 4/3 as large with the same order, for t/(t+1), so that the "
+        f"best jump distance of the limit is (4/3)^(1/3) = {(4 / 3) ** (1 / 3):.3f} times as large "
+        "with the reversed order, the library's default."
     ),
     "a site drawn twice": (
         "GWG draws sites with replacement. In the tables a site drawn several times is flipped "
         "once and scored each time; the other reading flips it as often as drawn, so that pairs "
-        "cancel. Both are valid. Parity moves further."
+        "cancel. Both are valid."
     ),
     "the Ising model": (
         "The text couples neighbours with a minus sign and has a disc that covers the whole "
@@ -93,7 +94,8 @@ def _readings(book: Book) -> list[Block]:
     ]
     for question, words in QUESTIONS.items():
         here = [side for side in sides if side.reading.question == question]
-        blocks.append(Fold(question[0].upper() + question[1:], [Text(words), _sides(here)]))
+        title = question[0].upper() + question[1:]
+        blocks.append(Fold(title, [Text(words + _gains(here)), _sides(here)]))
     return blocks
 
 
@@ -111,6 +113,24 @@ def _verdicts(found: list[readings.Verdict]) -> Grid:
     heads = ["question", "reading", "cells", "typically off by", "at most"]
     text = "How far each reading's jump distances are from the printed ones."
     return Grid(text, heads, rows)
+
+
+def _gains(sides: list[readings.Side]) -> str:
+    """How far the other reading of a sampler moves, over that of the tables."""
+    ours = {
+        (side.reading.behind, side.reading.model, side.method, side.config): side.ours.mean
+        for side in sides
+        if side.ours is not None and "detail" in side.reading.changes
+    }
+    ratios: dict[str, list[float]] = {}
+    for (behind, model, method, config), value in ours.items():
+        base = ours.get((True, model, method, config))
+        if not behind and base:
+            ratios.setdefault(model, []).append(value / base)
+    if not ratios:
+        return ""
+    parts = [f"{TITLES[model]} {span(found, 2)}" for model, found in ratios.items()]
+    return f" The other reading's jump distance over that of the tables': {', '.join(parts)}."
 
 
 def _sides(sides: list[readings.Side]) -> Grid:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hopscale.paper.experiments import EXPERIMENTS
+from hopscale.paper.experiments import EXPERIMENTS, named
 from hopscale.paper.report.blocks import Block, Bullets, Grid, Section, Text
 from hopscale.paper.views.book import Book
 
@@ -19,7 +19,7 @@ def section(book: Book) -> Section:
         _coverage(book),
         Bullets(_origins(book)),
         Text(
-            f"To make it again: `hopscale reproduce --profile {book.profile}`. A cell is known by "
+            f"To make it again: `{_command(book)}`. A cell is known by "
             "all its settings, its seed among them; what is in the store is not run again. "
             "Next to this page, `results.sqlite` has every cell with settings, results, versions "
             "and hardware, and `figures/` every figure as PNG and SVG; `hopscale results export` "
@@ -27,6 +27,14 @@ def section(book: Book) -> Section:
         ),
     ]
     return Section("made", "How this was made", blocks)
+
+
+def _command(book: Book) -> str:
+    """What runs all that is shown here."""
+    usual = {experiment.name for experiment in named(["default"])}
+    more = any(book.found(e.name) for e in EXPERIMENTS if e.name not in usual)
+    more = more or any(row["kind"] == "ebm" for row in book.rows)
+    return f"hopscale reproduce{' all' if more else ''} --profile {book.profile}"
 
 
 def _coverage(book: Book) -> Grid:

@@ -4,7 +4,7 @@ import math
 
 from hopscale.paper.views import chance
 from hopscale.paper.views.book import Book
-from hopscale.paper.views.comparison import Entry
+from hopscale.paper.views.comparison import ESS_TOLERANCE, Entry
 from hopscale.paper.words import percent
 
 FEW = 100  # effective draws, below which their number does not grow as the chain's length
@@ -62,7 +62,8 @@ def _of_ess(entry: Entry) -> str:
         return reason
     off, lengths = entry.paper / entry.ours.mean, entry.draws / entry.implied
     low, high = sorted((1.0, lengths))
-    if not low * (1.0 - FAR * deviation) <= off <= high * (1.0 + FAR * deviation):
+    alike = high / low <= 1.0 + ESS_TOLERANCE
+    if alike or not low * (1.0 - FAR * deviation) <= off <= high * (1.0 + FAR * deviation):
         return reason
     return (
         f"A slow chain: {ours:.0f} effective draws of {entry.draws:,} here, {printed:.0f} of about "

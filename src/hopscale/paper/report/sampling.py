@@ -137,8 +137,9 @@ def order(book: Book) -> Section:
     blocks: list[Block] = [
         Text(
             "Adaptive LBP and RWM in configuration C2 over sizes. Lines are least squares on "
-            "logarithms. Small targets are not yet in the limit, so the slope through the larger "
-            "half of the sizes stands beside that through all." + _first_step(book)
+            "logarithms, errors by the scatter around them. Small targets are not yet in the "
+            "limit, so the slope through the larger half of the sizes stands beside that through "
+            "all." + _first_step(book)
         ),
         Picture(
             charts.order(book), "Figure 5. Best scale and gain over the random walk against N."
@@ -168,7 +169,9 @@ def all_tables(book: Book, tables: dict[str, Table]) -> Section:
             "criterion if ours is within 3% of the printed jump distance (Bernoulli N = 100: 6%, "
             "on the mean over draws of p where there are several; FHMM: 12%), and within 15% of "
             "the printed effective sample size relative to ALBP. RBM cells are shown, not judged: "
-            "their weights were trained anew."
+            "their weights were trained anew. Where several targets were drawn, rows of R = 1 and "
+            "of the tuned scale are means over them; a grid is of the first alone, so that it can "
+            "be below the tuned scale."
         )
     ]
     for model, table in tables.items():

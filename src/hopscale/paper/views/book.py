@@ -9,7 +9,7 @@ import numpy as np
 
 from hopscale.paper.cells import Cell, digest
 from hopscale.paper.experiments import EXPERIMENTS
-from hopscale.paper.store import Store
+from hopscale.paper.store import Row, Store
 
 Results = dict[str, Any]
 _BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
@@ -65,6 +65,12 @@ class Book:
         """Those of them that were run, with their results."""
         pairs = ((cell, self.find(cell)) for cell in self.cells(experiment))
         return [(cell, results) for cell, results in pairs if results is not None]
+
+    def shown(self) -> list[Row]:
+        """The runs that are cells of this profile."""
+        cells = dict.fromkeys(cell for name in _BY_NAME for cell in self.cells(name))
+        rows = (self._rows.get(digest(cell.settings())) for cell in cells)
+        return [row for row in rows if row is not None]
 
     def _list(self, experiment: str) -> tuple[Cell, ...]:
         if experiment not in _BY_NAME:
