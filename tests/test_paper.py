@@ -101,3 +101,4 @@ def test_printed_numbers():
     assert tables.value("bernoulli", 800, "C2", "lbp", "barker", "adaptive", "ejd") == 78.63
     assert tables.value("ising", 50, "C2", "rwm", "", "fixed-1", "ejd") == 0.64
     assert tables.value("ising", 51, "C2", "rwm", "", "fixed-1", "ejd") is None
+    assert tables.steps("static-mnist", "barker", "fixed-1") == 90

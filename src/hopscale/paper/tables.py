@@ -1,4 +1,4 @@
-"""The paper's printed numbers: all cells of its tables but Table 2."""
+"""The paper's printed numbers: all cells of its tables."""
 
 import csv
 import functools
@@ -30,6 +30,17 @@ def value(
         metric: "ejd", "ess" or "seconds".
     """
     return _cells().get((model, str(size), config, sampler, balance, variant, metric))
+
+
+def steps(data: str, balance: str, variant: str) -> int:
+    """The least number of steps an iteration to train a deep EBM (Table 2).
+
+    Args:
+        data: "static-mnist", "dynamic-mnist", "omniglot" or "caltech".
+        balance: "barker" or "sqrt".
+        variant: "fixed-1" (LBP-1) or "adaptive" (ALBP).
+    """
+    return int(_cells()["ebm", "0", data, "lbp", balance, variant, "steps"])
 
 
 def sites(case: str, epsilon: float) -> int:
