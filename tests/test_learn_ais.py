@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.learn import EBM, MLP, LogZ, log_likelihood, log_z
-from hopscale.learn.ais import log_mean
+from hopscale.learn import EBM, MLP, LogZ, log_likelihood, log_z, reliable
+from hopscale.learn.ais import _AtBeta, log_mean
 
 SHAPE = (3, 4)
 # A correct estimate is further off than that with probability 6e-7, if its error is.
@@ -61,6 +61,37 @@ def test_weights_taken_after_the_step_fail_that_test(monkeypatch):
     # Another number of chains: another program, compiled with the broken order.
     estimate = log_z(model(), chains=301, betas=12, repeats=3)
     assert off(estimate, model()) > ERRORS
+
+
+@pytest.mark.parametrize("sampler", [hs.LBP("sqrt"), hs.LBP("barker"), hs.RWM()])
+def test_the_step_at_a_beta_leaves_the_distribution_at_that_beta_alone(x64, sampler):
+    target = EBM(MLP((2, 2), 6, key=1), np.array([[0.2, 0.5], [0.6, 0.9]]))
+    louder = eqx.tree_at(lambda m: m.network, target, lambda x: 6.0 * target.network(x))
+    base, full = hs.check.probabilities(louder.base), hs.check.probabilities(louder)
+
+    def missed(at, claimed):
+        pi = base ** (1 - claimed) * full**claimed
+        pi /= pi.sum()
+        kernel = _AtBeta(sampler, louder.base, jnp.asarray(at))
+        return np.abs(pi @ hs.check.transition_matrix(louder, kernel, 2) - pi).max()
+
+    for beta in (0.0, 0.3, 1.0):
+        assert missed(beta, beta) < 1e-10
+    assert missed(0.3, 0.4) > 1e-4  # the broken twin
+
+
+def test_few_effective_chains_are_not_a_measurement():
+    assert reliable(10, 100)
+    assert not reliable(9.9, 50)
+    assert not reliable(59, 600)
+    target = model()
+    good = log_z(target, chains=300, betas=12, repeats=3)
+    assert good.reliable
+    assert log_likelihood(target, hs.check.states(target)[:3], good).reliable
+    louder = EBM(lambda x: 8.0 * target.network(x), target.base)
+    bad = log_z(louder, chains=300, betas=1, repeats=3)
+    assert not bad.reliable
+    assert not log_likelihood(louder, hs.check.states(target)[:3], bad).reliable
 
 
 def test_betas_can_be_given():
@@ -116,6 +147,7 @@ BAD = {
     "chains must be at least 2": lambda: log_z(model(), chains=1),
     "the target's shape": lambda: log_z(model(), hs.Bernoulli(np.full(4, 0.5))),
     "R = 13 for 12 sites": lambda: log_z(model(), scale=hs.Fixed(13)),
+    "one scale for all chains": lambda: log_z(model(), scale=hs.Adaptive(per_chain=True)),
 }
 
 

@@ -64,7 +64,9 @@ def ebm(
     """
     from hopscale import learn
     from hopscale.learn import networks
+    from hopscale.validate import count
 
+    count("--long-run", long_run, least=0)
     images = load_data(data, data_dir)
     settings = learn.PCD(
         steps=steps,
@@ -220,6 +222,10 @@ def evaluate(
     Example: `hopscale evaluate digits-ebm --betas 2000`
 
     The data set is the one the model was trained on, unless `--data` names another.
+
+    Where fewer than 10 chains, or than a tenth of all, are effective, the numbers are not a
+    measurement: log Z is probably too low and likelihoods too high. The output says so; more
+    `--betas` help.
     """
     from hopscale import learn
     from hopscale.learn import checkpoint
@@ -249,6 +255,10 @@ def evaluate(
         print(json.dumps(_plain(result)))
     else:
         _show(result)
+    if not estimate.reliable:
+        print(f"hopscale: {result['warning']}", file=sys.stderr)
+    if len(estimate.by_repeat) < repeats:
+        raise typer.Exit(130)
 
 
 def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, Any]:
@@ -259,7 +269,9 @@ def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, 
         "log_z": estimate.value,
         "log_z_error": estimate.error,
         "effective_chains": estimate.effective,
-        "chains": int(estimate.log_weights.size),
+        "chains": estimate.log_weights.size,
+        "reliable": estimate.reliable,
+        "warning": None if estimate.reliable else _warning(estimate),
         "acceptance": estimate.acceptance,
         "scale": estimate.scale,
         "seconds": estimate.seconds,
@@ -270,19 +282,31 @@ def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, 
     return result
 
 
+def _warning(estimate: Any) -> str:
+    from hopscale.learn.ais import LEAST_EFFECTIVE, LEAST_SHARE
+
+    chains = estimate.log_weights.size
+    return (
+        f"not a measurement: {estimate.effective:.1f} of {chains} chains are effective, and "
+        f"{max(LEAST_EFFECTIVE, LEAST_SHARE * chains):g} are needed. log Z is probably too low, "
+        "likelihoods are probably too high, and the errors do not show it. Take more --betas."
+    )
+
+
 def _show(result: dict[str, Any]) -> None:
     from rich.table import Table
 
+    doubt = "" if result["reliable"] else " NOT MEASURED"
+
     table = Table(title=result["checkpoint"], show_header=False)
     table.add_row("iterations", f"{result['iterations']:,}")
-    table.add_row("log Z", f"{result['log_z']:.3f} ± {result['log_z_error']:.2g}")
+    table.add_row("log Z", f"{result['log_z']:.3f} ± {result['log_z_error']:.2g}{doubt}")
     table.add_row("effective chains", f"{result['effective_chains']:.1f} of {result['chains']}")
     for name in ("train", "valid", "test"):
         if f"{name}_log_likelihood" in result:
             value, spread = result[f"{name}_log_likelihood"], result[f"{name}_spread"]
-            table.add_row(f"log-likelihood, {name}", f"{value:.3f} ± {spread:.2g} (by the data)")
+            shown = f"{value:.3f} ± {spread:.2g} (by the data){doubt}"
+            table.add_row(f"log-likelihood, {name}", shown)
     table.add_row("acceptance, scale R", f"{result['acceptance']:.3f}, {result['scale']:.2f}")
     table.add_row("time", f"{result['seconds']:.1f} s")
-    if result["effective_chains"] < 10:
-        table.caption = "few effective chains: more --betas make log Z trustworthy"
     console().print(table)

@@ -1,6 +1,6 @@
 """Learning models by contrastive divergence, and how good they are."""
 
-from hopscale.learn.ais import LogLikelihood, LogZ, log_likelihood, log_z
+from hopscale.learn.ais import LogLikelihood, LogZ, log_likelihood, log_z, reliable
 from hopscale.learn.checkpoint import CheckpointError
 from hopscale.learn.ebm import EBM, base_of
 from hopscale.learn.networks import CNN, MLP, ResNet
@@ -28,6 +28,7 @@ __all__ = [
     "load_rbm",
     "log_likelihood",
     "log_z",
+    "reliable",
     "train_ebm",
     "train_rbm",
 ]

@@ -31,6 +31,18 @@ from hopscale.validate import as_key, count
 
 CHUNK_SECONDS = 0.5
 RESAMPLES = 500
+LEAST_EFFECTIVE = 10
+LEAST_SHARE = 0.1
+
+
+def reliable(effective: float, chains: int) -> bool:
+    """Whether an estimate of log Z is a measurement: effective chains at least 10 and a tenth.
+
+    With fewer, a few heavy weights stand for all, and heavier ones were probably missed: log Z
+    comes out too low, likelihoods too high, and the standard error does not show it. More betas
+    help, more chains hardly.
+    """
+    return effective >= max(LEAST_EFFECTIVE, LEAST_SHARE * chains)
 
 
 class LogZ(NamedTuple):
@@ -38,8 +50,8 @@ class LogZ(NamedTuple):
 
     Attributes:
         value: the log of the mean weight of all chains of all repeats.
-        error: its standard error, by resampling chains. It can be trusted as long as `effective`
-            is not small: a few heavy chains hide how many are missing.
+        error: its standard error, by resampling chains. It means nothing unless `reliable`: a few
+            heavy chains hide how many are missing.
         effective: $(\\sum w)^2 / \\sum w^2$, the number of equal weights that would be as good.
         by_repeat: log of the mean weight of each repeat.
         log_weights: of each chain.
@@ -58,6 +70,11 @@ class LogZ(NamedTuple):
     scale: float
     samples: np.ndarray
     seconds: float
+
+    @property
+    def reliable(self) -> bool:
+        """Whether `value` is a measurement, by the rule of `reliable`."""
+        return reliable(self.effective, self.log_weights.size)
 
 
 def log_z(
@@ -82,9 +99,9 @@ def log_z(
             to 1.
         repeats: independent estimates, one after the other.
         sampler: `LBP("sqrt")` unless said.
-        scale: `Adaptive()` unless said. The scale is tuned along the path by one more repeat,
-            whose weights are not used: the others follow the same scales, so that no step depends
-            on what its chain did before.
+        scale: one for all chains; `Adaptive()` unless said. It is tuned along the path by one more
+            repeat, whose weights are not used: the others follow the same scales, so that no step
+            depends on what its chain did before.
         key: a seed or a JAX key.
         progress: show a progress bar where there is a terminal.
     """
@@ -97,6 +114,8 @@ def log_z(
     count("repeats", repeats, least=1)
     scale.check(target.num_sites)
     tuner = jax.tree.map(jnp.asarray, scale.ready(sampler))
+    if tuner.init(target.num_sites, chains, target.dtype).scale.ndim:
+        raise ValueError(f"log_z takes one scale for all chains; got {scale!r}.")
     program = _Program(target, base, sampler, tuner, path, native.in_use())
     return _estimate(program, chains, repeats, as_key(key), progress, began)
 
@@ -106,7 +125,7 @@ def _estimate(program: "_Program", chains, repeats, key, progress, began) -> Log
     last = len(program.betas) - 1
     scales = jnp.ones(len(program.betas), program.target.dtype)
     done: list[_Carry] = []
-    stopped = "the estimate is that of the repeats that were done"
+    stopped = "the estimate is that of the repeats that were done, if any"
     with watch(progress, {"annealing": (repeats + 1) * last}, stopped) as watched:
         for repeat in range(repeats + 1):
             pilot = jnp.asarray(repeat == 0)
@@ -322,12 +341,14 @@ def log_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
 class LogLikelihood(NamedTuple):
     """The mean log-likelihood of data, in nats a state.
 
-    `error` is that of log Z alone; `spread` is the standard error of the mean over the data.
+    `error` is that of log Z alone; `spread` is the standard error of the mean over the data;
+    `reliable` says whether log Z, and so the value, is a measurement at all.
     """
 
     value: float
     error: float
     spread: float
+    reliable: bool
 
 
 def log_likelihood(target: Target, data, normalizer: LogZ, batch: int = 500) -> LogLikelihood:
@@ -338,6 +359,7 @@ def log_likelihood(target: Target, data, normalizer: LogZ, batch: int = 500) -> 
         value=float(values.mean() - normalizer.value),
         error=normalizer.error,
         spread=float(values.std() / np.sqrt(len(values))),
+        reliable=normalizer.reliable,
     )
 
 
