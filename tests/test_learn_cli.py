@@ -79,11 +79,46 @@ def test_evaluation_is_one_object(folder):
     options = ["--chains", "4", "--betas", "5", "--repeats", "2", "--split", "test", "--json"]
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
     assert done.exit_code == 0, done.output
-    result = json.loads(done.output)
+    result = json.loads(done.stdout)
     assert result["iterations"] == 20
     assert result["chains"] == 8
     assert -64 < result["test_log_likelihood"] < 0
     assert {"log_z", "log_z_error", "effective_chains", "seconds"} <= set(result)
+    # Eight chains are fewer than the ten it takes, however equal their weights.
+    assert result["reliable"] is False
+    assert "not a measurement" in result["warning"]
+    assert "of 8 chains are effective, and 10 are needed" in result["warning"]
+    assert done.stderr == f"hopscale: {result['warning']}\n"
+
+
+def test_an_evaluation_with_enough_chains_has_no_warning(folder):
+    options = ["--chains", "20", "--betas", "50", "--repeats", "1", "--split", "valid"]
+    as_json = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--json"])
+    result = json.loads(as_json.output)
+    assert result["effective_chains"] > 10
+    assert (result["reliable"], result["warning"]) == (True, None)
+    table = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
+    assert "NOT MEASURED" not in table.output
+    assert table.stderr == ""
+
+
+def test_ctrl_c_during_an_evaluation_shows_what_was_done(folder, monkeypatch):
+    from hopscale.learn import ais
+
+    anneal = ais._anneal
+
+    def interrupted(fixed, carry):
+        if interrupted.calls == 4:  # in the third repeat of a chunk each, after the pilot
+            os.kill(os.getpid(), signal.SIGINT)
+        interrupted.calls += 1
+        return anneal(fixed, carry)
+
+    interrupted.calls = 1
+    monkeypatch.setattr(ais, "_anneal", interrupted)
+    options = ["--chains", "4", "--betas", "5", "--repeats", "3", "--split", "none", "--json"]
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
+    assert done.exit_code == 130
+    assert json.loads(done.stdout)["chains"] == 8
 
 
 def test_evaluation_is_a_table(folder):
@@ -92,6 +127,7 @@ def test_evaluation_is_a_table(folder):
     done = RUN.invoke(cli.app, ["evaluate", str(last), "--split", "none", *options])
     assert done.exit_code == 0, done.output
     assert "log Z" in done.output
+    assert "NOT MEASURED" in done.output
 
 
 def test_a_trained_model_is_a_target(folder):
@@ -111,10 +147,15 @@ def test_wrong_arguments_say_what_is_right(folder, tmp_path):
     new = ["train", "ebm", "--out", str(tmp_path / "new"), "--data", "digits"]
     assert "resnet, cnn or mlp" in fails(*new, "--network", "vit")
     assert "adaptive or a number" in fails(*new, "--scale", "wide")
+    assert "--long-run must be at least 0" in fails(*new, "--long-run", "-5")
+    assert not (tmp_path / "new").exists()
     assert "setting of lbp and gwg" in fails(*new, "--sampler", "rwm", "--balance", "sqrt")
     assert "one of digits" in fails("train", "ebm", "--out", "x", "--data", "mnist")
     assert "there is no checkpoint" in fails(*new, "--network", "mlp", "--resume")
     assert "resume it, or give another" in fails("train", "ebm", "--out", str(folder), *TINY)
+    again = ["train", "ebm", "--out", str(folder), *TINY, "--resume", "--iterations", "30"]
+    assert 'precision "default", not "highest"' in fails(*again, "--precision", "highest")
+    assert "channels 4, not 5" in fails(*again, "--channels", "5")
     assert "average or last" in fails("evaluate", str(folder), "--weights", "first")
     assert "no checkpoint or directory" in fails("evaluate", str(tmp_path / "none"))
     assert "give --checkpoint" in fails("sample", "ebm")

@@ -158,9 +158,28 @@ def test_damaged_files_are_refused(tmp_path):
             load_rbm(file)
         with pytest.raises(ValueError, match=r"a\.npz is damaged"):
             train(file=file, resume=True)
+    archive.write(file, {"weights": np.ones(3)}, {"kind": "an RBM in training"})
+    with pytest.raises(ValueError, match="no array visible_bias, hidden_bias"):
+        load_rbm(file)
     archive.write(file, {"weights": np.ones(3)}, {"kind": "something else"})
     with pytest.raises(ValueError, match="must hold an RBM in training; it holds something else"):
         load_rbm(file)
+
+
+def test_any_bit_flipped_is_noticed_or_does_not_matter(tmp_path):
+    file = tmp_path / "a.npz"
+    train(file=file)
+    whole, weights = file.read_bytes(), np.asarray(load_rbm(file).weights)
+    rng = np.random.default_rng(0)
+    for place in [*rng.integers(0, len(whole), 100), *range(len(whole) - 600, len(whole))]:
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << rng.integers(8)
+        file.write_bytes(flipped)
+        try:
+            read = load_rbm(file)
+        except ValueError:
+            continue
+        assert np.array_equal(read.weights, weights)
 
 
 def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):

@@ -188,14 +188,10 @@ def _plain(values: dict) -> dict:
 
 
 def _save(path: Path, run: Any) -> None:
-    """Write beside the file first: a full disk must not leave half a file in its place."""
+    """A full disk must not leave half a file."""
     import numpy as np
 
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            np.savez_compressed(file, draws=run.draws)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    from hopscale.whole import replacing
+
+    with replacing(path) as file:
+        np.savez_compressed(file, draws=run.draws)

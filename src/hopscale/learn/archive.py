@@ -1,32 +1,22 @@
 """Files of arrays with a description, written so that a kill at any moment leaves a whole file."""
 
 import json
-import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from hopscale.whole import replacing
+
 ABOUT = "about"
-BROKEN = (EOFError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
 
 
 def write(path: Path, arrays: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Write an npz file: beside the old one first, on the disk, then in its place."""
+    """Write an npz file, whole or not at all."""
     text = np.asarray(json.dumps(about))
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            np.savez_compressed(file, **{**arrays, ABOUT: text})
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        np.savez_compressed(file, **{**arrays, ABOUT: text})
 
 
 def read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -44,7 +34,7 @@ def unpack(file: IO[bytes], kind: str, name: str) -> tuple[dict[str, np.ndarray]
             arrays = {key: held[key] for key in held.files}
         about = json.loads(str(arrays.pop(ABOUT)))
         found = about["kind"]
-    except BROKEN as error:
+    except Exception as error:  # a flipped bit makes zipfile and NumPy raise nearly anything
         raise ValueError(
             f"{name} is damaged, or was not written by hopscale ({error}). Train again, or choose "
             "another file."

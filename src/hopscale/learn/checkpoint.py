@@ -8,13 +8,14 @@ flushed to the disk and moved there, so a crash or a full disk leaves the one be
 import hashlib
 import io
 import json
-import os
 import sys
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from hopscale.whole import replacing
 
 MAGIC = b"hopscale checkpoint"
 FORMAT = 1
@@ -51,15 +52,10 @@ def write(directory: Path, step: int, about: dict[str, Any], arrays: dict[str, A
 
 def _place(path: Path, content: bytes) -> None:
     """Put a file where it belongs in one move."""
-    part = path.with_name(path.name + ".part")
     try:
-        with part.open("wb") as file:
+        with replacing(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise OSError(
             f"cannot write the checkpoint {path}: {error.strerror or error}. "
             "The checkpoints before it are intact."
@@ -71,8 +67,10 @@ def paths(directory: Path) -> list[Path]:
     return sorted(directory.glob(f"step-*{SUFFIX}"))
 
 
-def read(path: str | Path, fingerprint: dict[str, Any] | None = None) -> Checkpoint:
-    """A checkpoint, if it is whole and of the run with this fingerprint.
+def read(
+    path: str | Path, fingerprint: dict[str, Any] | None = None, notes: dict[str, Any] | None = None
+) -> Checkpoint:
+    """A checkpoint, if it is whole and of the run with this fingerprint and these notes.
 
     Raises:
         CheckpointError: it is not; the message says in what.
@@ -94,7 +92,8 @@ def read(path: str | Path, fingerprint: dict[str, Any] | None = None) -> Checkpo
     line, _, packed = body.partition(b"\n")
     about = json.loads(line)
     if fingerprint is not None:
-        _check_same_run(path, about["fingerprint"], fingerprint)
+        found = {**about.get("notes", {}), **about["fingerprint"]}
+        _check_same_run(path, found, {**(notes or {}), **fingerprint})
     try:
         with np.load(io.BytesIO(packed)) as archive:
             arrays = dict(archive)
@@ -122,7 +121,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def latest(directory: str | Path, fingerprint: dict[str, Any] | None = None) -> Checkpoint:
+def latest(
+    directory: str | Path,
+    fingerprint: dict[str, Any] | None = None,
+    notes: dict[str, Any] | None = None,
+) -> Checkpoint:
     """The newest good checkpoint of a directory; those refused are named on stderr.
 
     Raises:
@@ -136,7 +139,7 @@ def latest(directory: str | Path, fingerprint: dict[str, Any] | None = None) -> 
     refused = []
     for path in reversed(found):
         try:
-            good = read(path, fingerprint)
+            good = read(path, fingerprint, notes)
         except CheckpointError as error:
             refused.append(error)
             continue

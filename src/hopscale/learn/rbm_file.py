@@ -131,6 +131,9 @@ def _matching(path: Path, arrays: Mapping[str, np.ndarray], name: str, like) -> 
 def load_rbm(path: str | Path, ratios: str = "gradient") -> RBM:
     """The model of a file that training wrote, as a target."""
     arrays, _ = archive.read(Path(path), KIND)
+    missing = [name for name in PARAMETERS if name not in arrays]
+    if missing:
+        raise ValueError(f"{path} is damaged: it has no array {', '.join(missing)}. Train again.")
     return _rbm(arrays, ratios)
 
 

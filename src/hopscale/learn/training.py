@@ -99,7 +99,7 @@ def train_ebm(
         every: iterations between two checkpoints. One more is written at the end.
         minutes: end after that long, compiling included, if iterations have not ended it. At least
             one iteration is taken.
-        notes: kept in the checkpoints, to read them by.
+        notes: kept in the checkpoints, to read them by; a run with other notes is another run.
         progress: show a progress bar where there is a terminal.
         chunk: iterations between two looks at the run. None: about a second.
 
@@ -171,7 +171,7 @@ class _Trainer:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         if resume:
-            self.restore(checkpoints.latest(directory, self.fingerprint))
+            self.restore(checkpoints.latest(directory, self.fingerprint, self.notes))
         elif checkpoints.paths(directory):
             raise FileExistsError(
                 f"{directory} holds checkpoints of a run: resume it, or give another directory."
