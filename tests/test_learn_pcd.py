@@ -207,6 +207,7 @@ BAD = {
     "at least a batch of 100": lambda: PCD(buffer=10),
     "restart must lie in": lambda: PCD(restart=1.5),
     "rate and limit must be positive": lambda: PCD(rate=0.0),
+    "1 excluded; got 1.0": lambda: PCD(average=1.0),
     "model must be an EBM": lambda: train_ebm(MLP((2,), 1), DATA),  # type: ignore[arg-type]
     "the model's shape": lambda: train_ebm(model(), DATA[:, 0]),
     "iterations must be at least 1": lambda: train(0),

@@ -76,6 +76,8 @@ class PCD:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ValueError(f"{name} must lie in [{low:g}, {high:g}]; got {value!r}.")
+        if not 0 <= self.average < 1:
+            raise ValueError(f"average must lie in [0, 1), 1 excluded; got {self.average!r}.")
         if not self.rate > 0 or not self.limit > 0:
             raise ValueError(
                 f"rate and limit must be positive; got {self.rate!r} and {self.limit!r}."
@@ -88,7 +90,6 @@ _RANGES = (
     ("clip", 0.0, float("inf")),
     ("penalty", 0.0, float("inf")),
     ("weight_decay", 0.0, 1.0),
-    ("average", 0.0, 1.0 - 1e-9),
 )
 
 
