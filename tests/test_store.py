@@ -41,7 +41,6 @@ def test_every_setting_of_a_cell_is_in_its_digest():
     for name in cell.settings():
         seen.add(digest(cell.but(**{name: getattr(other, name)}).settings()))
     assert len(seen) == 1 + len(cell.settings())
-    assert Cell.of(json.loads(json.dumps(cell.settings()))) == cell
 
 
 def test_the_first_result_stays(tmp_path):

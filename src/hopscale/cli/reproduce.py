@@ -9,7 +9,6 @@ import typer
 from hopscale.cli.app import app, console
 
 STORE = "results.sqlite"
-PROFILES = ("quick", "paper")
 
 Out = Annotated[Path, typer.Option(help="folder of the results and the report")]
 ProfileName = Annotated[
@@ -125,6 +124,8 @@ def import_(
 
 
 def _check_profile(profile: str) -> None:
+    from hopscale.paper.experiments.plan import PROFILES
+
     if profile not in PROFILES:
         raise ValueError(f"--profile must be quick or paper; got {profile!r}.")
 

@@ -72,11 +72,6 @@ class Cell:
         """The settings, ready for JSON."""
         return {**dataclasses.asdict(self), "options": dict(self.options)}
 
-    @staticmethod
-    def of(settings: dict[str, Any]) -> "Cell":
-        """The cell with these settings."""
-        return Cell(**{**settings, "options": tuple(sorted(settings["options"].items()))})
-
     def but(self, **changes: Any) -> "Cell":
         """The cell with some settings changed."""
         return dataclasses.replace(self, **changes)

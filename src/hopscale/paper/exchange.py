@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscale.paper.store import FIELDS, PARTS, Row, Store
+from hopscale.whole import replacing
 
 
 def write(store: Store, file: Path) -> int:
@@ -19,13 +20,8 @@ def write(store: Store, file: Path) -> int:
     if not file.parent.is_dir():
         raise FileNotFoundError(f"cannot write {file}: no folder {file.parent}.")
     rows = store.rows()
-    part = file.with_name(file.name + ".part")
-    try:
-        part.write_bytes(to_text(rows).encode())
-        part.replace(file)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    with replacing(file) as out:
+        out.write(to_text(rows).encode())
     return len(rows)
 
 
