@@ -369,7 +369,8 @@ def test_least_steps_are_told_from_the_store(store):
     for column in ebm.COLUMNS:
         for steps in experiment.profile.counts:
             enough = steps >= {"LBP_b-1": 8, "ALBP_b": 2}.get(column, 1)
-            results = {"diverged": False, "log_likelihood": -10.0 - 9 * (not enough), "error": 0.01}
+            likely = {"log_likelihood": -10.0 - 9 * (not enough), "error": 0.01}
+            results = {"diverged": False, "effective": 100.0, **likely}
             for seed in experiment.profile.seeds:
                 if column != "LBP_s-1":
                     settings = experiment.settings("digits", column, steps, seed)

@@ -19,13 +19,17 @@ class Steps(NamedTuple):
     most: int  # of the numbers that were tried
 
 
+class _NotRun(Exception):
+    """A run that is not in the store."""
+
+
 class _Told(Table2):
     """The experiment, where nothing is trained."""
 
     def result(self, data: str, column: str, steps: int, seed: int) -> Results:
         found = self.store.get(self.settings(data, column, steps, seed))
         if found is None:
-            raise LookupError(f"{data}, {column}, {steps} steps: not run")
+            raise _NotRun(f"{data}, {column}, {steps} steps")
         return found
 
 
@@ -61,5 +65,5 @@ def steps(book: Book) -> list[Steps]:
 def _least(experiment: Table2, data: str, column: str) -> Least | None:
     try:
         return experiment.least(data, column)
-    except (LookupError, ArithmeticError):
+    except (_NotRun, ArithmeticError):
         return None
