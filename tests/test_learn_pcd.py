@@ -171,6 +171,23 @@ def test_buffer_gives_different_chains_and_takes_them_back():
     assert put[:, 0].tolist() == [8, 1, 2, 3, 4, 5, 9]
 
 
+def test_an_iteration_puts_a_batch_of_chains_back():
+    key_buffer, _ = jax.random.split(jax.random.key(1))
+    began = pcd.start(model().network, base_of(DATA), hs.Adaptive(), SMALL, key_buffer).buffer
+    moved = np.any(np.asarray(train(1).samples != began), axis=(1, 2))
+    assert 10 < moved.sum() <= 20
+    windows = [np.roll(moved, -first)[20:] for first in range(50)]
+    assert any(not rest.any() for rest in windows)
+
+
+def test_the_scale_goes_on_from_iteration_to_iteration():
+    history = train(60, PCD(**{**SMALL.__dict__, "steps": 1})).history
+    before = np.concatenate([[1.0], history["scale"][:-1]])
+    needed = np.clip(before + history["acceptance"] - 0.574, 1.0, 6.0)
+    np.testing.assert_allclose(history["scale"], needed, atol=1e-5)
+    assert history["scale"].max() > 2.5
+
+
 def test_restarted_chains_come_from_the_base():
     ones = jnp.ones((4_000, 2), jnp.int8)
     base = hs.Bernoulli(np.array([0.2, 0.2]))

@@ -229,7 +229,8 @@ class _Trainer:
         raise DivergedError(
             f"training diverged at iteration {iteration}: the gap of the energies is "
             f"{last['gap']:.4g} (the limit is {self.settings.limit:g}), the norm of the gradient "
-            f"{last['gradient']:.4g}. {where} Take more steps, a smaller rate, or clip gradients."
+            f"{last['gradient']:.4g}. {where} Begin a new run with more steps, a smaller rate, or "
+            "clipped gradients; the same one resumed would go the same way."
         )
 
     def status(self) -> dict[str, float]:
