@@ -36,8 +36,8 @@ def unpack(file: IO[bytes], kind: str, name: str) -> tuple[dict[str, np.ndarray]
         found = about["kind"]
     except Exception as error:  # a flipped bit makes zipfile and NumPy raise nearly anything
         raise ValueError(
-            f"{name} is damaged, or was not written by hopscale ({error}). Train again, or choose "
-            "another file."
+            f"{name} is damaged, or was not written by hopscale. Train again, or choose another "
+            "file."
         ) from error
     if found != kind:
         raise ValueError(f"{name} must hold {kind}; it holds {found}.")
