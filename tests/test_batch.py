@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
+from hopscale.paper import instances
 from hopscale.paper.batch import Batch, split
 from hopscale.paper.cells import Cell, table_cell
 
@@ -100,7 +101,7 @@ def test_other_statistics_are_measured(statistic):
 
 
 def test_nearly_fair_targets_approach_one_half():
-    p = np.asarray(hs.paper.instances.nearly_fair(1000, 0.5, key=1).p)
+    p = np.asarray(instances.nearly_fair(1000, 0.5, key=1).p)
     gap = np.abs(p - 0.5) * 1000**0.5
     assert gap.min() > 0.1
     assert gap.max() < 0.4

@@ -55,6 +55,25 @@ def test_states_are_saved(tmp_path):
     assert [f.name for f in tmp_path.iterdir()] == ["draws.npz"]
 
 
+def test_a_run_goes_on_from_what_was_saved(tmp_path):
+    file = tmp_path / "draws.npz"
+    command = ["sample", "bernoulli", "--size", "9", *QUICK, "--save", str(file), "--keep", "5"]
+    assert RUN.invoke(cli.app, command).exit_code == 0
+    before = np.load(file)["draws"]
+    done = RUN.invoke(cli.app, [*command, "--resume"])
+    assert done.exit_code == 0, done.output
+    after = np.load(file)["draws"]
+    assert after.shape == (4, 8, 9)
+    np.testing.assert_array_equal(after[:, :4], before)
+    assert not np.array_equal(after[:, 4:], before)
+    again = ["bernoulli", "--size", "9", *QUICK, "--resume"]
+    assert "give --save too" in fails(*again)
+    assert "to go on from" in fails(*again, "--save", str(tmp_path / "other.npz"))
+    assert "(4, 8, 9)" in fails(*again[:1], "--size", "8", *again[3:], "--save", str(file))
+    file.write_bytes(file.read_bytes()[:100])
+    assert "damaged" in fails(*again, "--save", str(file))
+
+
 def test_wrong_arguments_say_what_is_right(tmp_path):
     assert "one of bernoulli, ising, fhmm" in fails("isng")
     assert "lbp, gwg or rwm" in fails("ising", "--sampler", "mala")

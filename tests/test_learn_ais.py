@@ -1,5 +1,7 @@
 """Annealed importance sampling against enumeration."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -138,6 +140,28 @@ def test_error_of_a_mean_of_weights():
 def test_the_same_key_gives_the_same_estimate():
     a, b, c = (log_z(model(), chains=30, betas=10, repeats=1, key=key).value for key in (1, 1, 2))
     assert a == b != c
+
+
+def test_kept_repeats_are_not_made_again(tmp_path, monkeypatch):
+    from hopscale.learn import ais
+
+    file = tmp_path / "kept.npz"
+    options: dict[str, Any] = {"chains": 6, "betas": 8, "key": 3}
+    whole = log_z(model(), repeats=3, **options)
+    log_z(model(), repeats=1, keep=file, **options)
+    started = []
+    start = ais._start
+    monkeypatch.setattr(ais, "_start", lambda *a: started.append(1) or start(*a))
+    resumed = log_z(model(), repeats=3, keep=file, **options)
+    assert len(started) == 2
+    np.testing.assert_array_equal(resumed.log_weights, whole.log_weights)
+    assert (resumed.value, resumed.scale) == (whole.value, whole.scale)
+    for other in ({"key": 4}, {"chains": 7}, {"betas": 9}):
+        with pytest.raises(ValueError, match="another estimate"):
+            log_z(model(), keep=file, **{**options, **other})
+    file.write_bytes(file.read_bytes()[:50])
+    with pytest.raises(ValueError, match="damaged"):
+        log_z(model(), keep=file, **options)
 
 
 BAD = {

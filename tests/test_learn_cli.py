@@ -116,9 +116,14 @@ def test_ctrl_c_during_an_evaluation_shows_what_was_done(folder, monkeypatch):
     interrupted.calls = 1
     monkeypatch.setattr(ais, "_anneal", interrupted)
     options = ["--chains", "4", "--betas", "5", "--repeats", "3", "--split", "none", "--json"]
-    done = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resume"])
     assert done.exit_code == 130
     assert json.loads(done.stdout)["chains"] == 8
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resume"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["chains"] == 12
+    assert interrupted.calls == 6  # the pilot, two repeats, the one in vain, and that again
+    (folder / "evaluation.npz").unlink()
 
 
 def test_evaluation_is_a_table(folder):

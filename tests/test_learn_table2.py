@@ -134,13 +134,15 @@ def test_models_are_trained_and_judged(tmp_path):
         QUICK, channels=2, iterations=4, counts=(1, 2), seeds=(0,), margin=50, betas=3, chains=4
     )
     lines = []
-    experiment = Table2(Kept(), tiny, folder=tmp_path, say=lines.append)
+    experiment = Table2(Kept(), tiny, folder=tmp_path / "checkpoints", say=lines.append)
     # Eight chains are too few to measure log Z.
     assert experiment.least("digits", "LBP_s-1") == Least(1, False)
     result = experiment.result("digits", "ALBP_s", 2, 0)
     assert -64 < result["log_likelihood"] < 0
     assert any("LBP_s-1    1 steps, seed 0" in line for line in lines)
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+    shown = sorted(file.name for file in (tmp_path / "pictures").iterdir())
+    assert shown == [f"ebm-digits_{kind}.png" for kind in ("curves", "long-run", "samples")]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")

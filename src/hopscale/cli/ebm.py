@@ -12,7 +12,7 @@ from hopscale.cli.sample import SAMPLERS, _given, _plain, _sampler
 from hopscale.cli.train import DataDir, DataName, load_data, train_app
 
 Option = typer.Option
-LONG_RUN_CHAINS = 100
+EVALUATION = "evaluation.npz"  # finished repeats, beside a checkpoint
 
 
 @train_app.command()
@@ -158,42 +158,10 @@ def _report(name: str, trained: Any) -> None:
 
 def _pictures(out: Path, name: str, trained: Any, long_run: int, seed: int) -> None:
     """Save what can be seen of training into the folder."""
-    import numpy as np
+    from hopscale.learn import gallery
 
-    from hopscale.learn.curves import curves
-    from hopscale.learn.pictures import grid
-
-    saved = ["curves.png", "samples.png"]
-    curves(trained.history, f"EBM on {name}").savefig(out / "curves.png")
-    shown = np.asarray(trained.samples)[:100]
-    grid(shown, title="replay buffer").savefig(out / "samples.png")
-    if long_run:
-        grid(_long_run(trained.model, long_run, seed), title=f"after {long_run:,} steps").savefig(
-            out / "long-run.png"
-        )
-        saved.append("long-run.png")
-    print(f"saved {', '.join(str(out / file) for file in saved)}")
-
-
-def _long_run(model: Any, steps: int, seed: int):
-    """Where chains of adaptive LBP are, long after they began at draws of the base."""
-    import jax
-
-    import hopscale as hs
-    from hopscale.learn.ebm import draw_base
-
-    init = draw_base(jax.random.key(seed), model.base, LONG_RUN_CHAINS)
-    run = hs.sample(
-        model,
-        hs.LBP("sqrt"),
-        chains=LONG_RUN_CHAINS,
-        warmup=steps - steps // 2,
-        draws=max(steps // 2, 1),
-        key=seed,
-        init=init,
-        progress=False,
-    )
-    return run.last
+    saved = gallery.save(out, name, trained, long_run, seed)
+    print(f"saved {', '.join(map(str, saved))}")
 
 
 @app.command()
@@ -214,6 +182,9 @@ def evaluate(
     betas: Annotated[int, Option(help="steps from the base to the model")] = 2_000,
     repeats: Annotated[int, Option(help="independent estimates")] = 5,
     seed: Annotated[int, Option(help="of the estimates")] = 0,
+    resume: Annotated[
+        bool, Option("--resume", help="keep repeats beside the checkpoint; go on from those there")
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="print one JSON object")] = False,
     progress: Annotated[bool, Option(help="show a progress bar")] = True,
 ) -> None:
@@ -247,6 +218,7 @@ def evaluate(
         sampler=_proposal(sampler, balance),
         scale=_tuner(scale),
         key=seed,
+        keep=found.path.with_name(EVALUATION) if resume else None,
         progress=progress and not as_json,
     )
     scores = {name: learn.log_likelihood(model, x, estimate) for name, x in held_out.items()}

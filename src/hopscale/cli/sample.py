@@ -66,6 +66,10 @@ def sample(
     checkpoint: Annotated[
         Path | None, typer.Option(help="ebm: a checkpoint or folder of `hopscale train ebm`")
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="begin at the last states in the --save file, and add to it"),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
 ) -> None:
@@ -73,7 +77,9 @@ def sample(
 
     Example: `hopscale sample ising --size 50 --config C2 --sampler lbp --chains 100`
     """
+    import jax
     import jax.numpy as jnp
+    import numpy as np
 
     import hopscale as hs
     from hopscale.results import describe
@@ -98,22 +104,26 @@ def sample(
     if save is not None and not save.parent.is_dir():
         raise ValueError(f"cannot write {save}: there is no folder {save.parent}.")
     kept = keep or ("last" if save else None)
+    before = _drawn_before(save, made, chains) if resume else None
     run = hs.sample(
         made,
         proposal,
         chains=chains,
         warmup=warmup,
         draws=draws,
-        key=seed,
+        # Another key for another part of the run.
+        key=seed if before is None else jax.random.fold_in(jax.random.key(seed), before.shape[1]),
         scale=tuner,
+        init=None if before is None else before[:, -1],
         keep=int(kept) if kept and kept.lstrip("-").isdigit() else kept,
         statistic=jnp.sum if target == "rbm" else None,  # as in the paper's tables
         progress=progress and not as_json,
     )
     if save is not None and run.draws is None:
         print(f"hopscale: nothing was drawn, {save} is left as it was", file=sys.stderr)
-    elif save is not None:
-        _save(save, run)
+    elif save is not None and run.draws is not None:
+        parts = [run.draws] if before is None else [before, run.draws]
+        _save(save, np.concatenate(parts, axis=1))
     if as_json:
         name = {
             "target": target,
@@ -187,11 +197,32 @@ def _plain(values: dict) -> dict:
     }
 
 
-def _save(path: Path, run: Any) -> None:
+def _drawn_before(path: Path | None, target: Any, chains: int):
+    """The states of the run to go on with."""
+    import numpy as np
+
+    if path is None:
+        raise ValueError("--resume goes on from the states in the --save file: give --save too.")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path} to go on from; leave --resume out.")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            draws = held["draws"]
+    except Exception as error:  # a damaged file makes zipfile and NumPy raise nearly anything
+        raise ValueError(f"{path} is damaged, or was not written by --save.") from error
+    if draws.shape[0] != chains or draws.shape[2:] != target.shape or draws.shape[1] == 0:
+        raise ValueError(
+            f"{path} holds states of shape {draws.shape}; to go on from it takes "
+            f"({chains}, kept, {', '.join(map(str, target.shape))}), for --chains {chains}."
+        )
+    return draws
+
+
+def _save(path: Path, draws: Any) -> None:
     """A full disk must not leave half a file."""
     import numpy as np
 
     from hopscale.whole import replacing
 
     with replacing(path) as file:
-        np.savez_compressed(file, draws=run.draws)
+        np.savez_compressed(file, draws=draws)

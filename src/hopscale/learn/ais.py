@@ -10,7 +10,9 @@ before the step that leaves $\pi_k$ invariant. The mean weight estimates Z witho
 2001).
 """
 
+import hashlib
 import time
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -20,8 +22,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from hopscale import metropolis, native
+from hopscale.learn import archive
 from hopscale.learn.ebm import EBM, draw_base
 from hopscale.progress import watch
+from hopscale.results import describe
 from hopscale.sampler import Move, Sampler
 from hopscale.samplers import LBP
 from hopscale.scale import Adaptive, Tuner, TunerState
@@ -33,6 +37,7 @@ CHUNK_SECONDS = 0.5
 RESAMPLES = 500
 LEAST_EFFECTIVE = 10
 LEAST_SHARE = 0.1
+KEPT = "repeats of an estimate of log Z"
 
 
 def reliable(effective: float, chains: int) -> bool:
@@ -87,6 +92,7 @@ def log_z(
     sampler: Sampler | None = None,
     scale: Tuner | None = None,
     key: Any = 0,
+    keep: Path | None = None,
     progress: bool = False,
 ) -> LogZ:
     """Estimate log Z of a target over bits.
@@ -103,6 +109,8 @@ def log_z(
             repeat, whose weights are not used: the others follow the same scales, so that no step
             depends on what its chain did before.
         key: a seed or a JAX key.
+        keep: a file for the repeats that are done; if it holds some of the same estimate already,
+            these are not made again.
         progress: show a progress bar where there is a terminal.
     """
     began = time.perf_counter()
@@ -117,20 +125,21 @@ def log_z(
     if tuner.init(target.num_sites, chains, target.dtype).scale.ndim:
         raise ValueError(f"log_z takes one scale for all chains; got {scale!r}.")
     program = _Program(target, base, sampler, tuner, path, native.in_use())
-    return _estimate(program, chains, repeats, as_key(key), progress, began)
+    return _estimate(program, chains, repeats, as_key(key), keep, progress, began)
 
 
-def _estimate(program: "_Program", chains, repeats, key, progress, began) -> LogZ:
+def _estimate(program: "_Program", chains, repeats, key, keep, progress, began) -> LogZ:
     """A pilot that tunes the scales, then the repeats."""
     last = len(program.betas) - 1
+    mark = _fingerprint(program, chains, key)
+    done = [] if keep is None else _kept(keep, mark)[: repeats + 1]
     scales = jnp.ones(len(program.betas), program.target.dtype)
-    done: list[_Carry] = []
     stopped = "the estimate is that of the repeats that were done, if any"
     with watch(progress, {"annealing": (repeats + 1) * last}, stopped) as watched:
-        for repeat in range(repeats + 1):
+        for repeat in range(len(done), repeats + 1):
             pilot = jnp.asarray(repeat == 0)
             carry = _start(program, jax.random.fold_in(key, repeat), chains)
-            carry = carry._replace(scales=scales)
+            carry = carry._replace(scales=jnp.asarray(done[0].scales) if done else scales)
             step, chunk = 1, 8
             while step <= last and not watched.stopped:
                 end, now = min(step + chunk, last + 1), time.perf_counter()
@@ -142,8 +151,9 @@ def _estimate(program: "_Program", chains, repeats, key, progress, began) -> Log
                 watched.show("annealing", repeat * last + step - 1, lambda: {})
             if watched.stopped:
                 break
-            scales = carry.scales
-            done.append(carry)
+            done.append(_Repeat.of(carry))
+            if keep is not None:
+                archive.write(keep, _stacked(done), {"kind": KEPT, "fingerprint": mark})
     if len(done) < 2:
         raise KeyboardInterrupt
     return _summary(done[1:], time.perf_counter() - began)
@@ -311,9 +321,50 @@ def _move(program: _Program, k: Int[Array, ""], pilot, carry: _Carry) -> _Carry:
 # -- From weights to numbers. ---------------------------------------------------------------------
 
 
-def _summary(repeats: list[_Carry], seconds: float) -> LogZ:
-    log_weights = np.stack([np.asarray(one.log_weights, np.float64) for one in repeats])
-    scales = np.asarray(repeats[0].scales)[1:]
+class _Repeat(NamedTuple):
+    """What a repeat leaves."""
+
+    log_weights: np.ndarray
+    scales: np.ndarray
+    accepted: np.ndarray
+    samples: np.ndarray
+
+    @staticmethod
+    def of(carry: _Carry) -> "_Repeat":
+        parts = (carry.log_weights, carry.scales, carry.accepted, carry.chains.x)
+        return _Repeat(*map(np.asarray, parts))
+
+
+def _stacked(repeats: list[_Repeat]) -> dict[str, np.ndarray]:
+    return {name: np.stack([getattr(one, name) for one in repeats]) for name in _Repeat._fields}
+
+
+def _kept(path: Path, mark: str) -> list[_Repeat]:
+    """The repeats in a file, the pilot first; none if there is no file."""
+    if not path.exists():
+        return []
+    arrays, about = archive.read(path, KEPT)
+    if about["fingerprint"] != mark:
+        raise ValueError(
+            f"{path} holds repeats of another estimate: the model, chains, betas, sampler, scale "
+            "or seed differ. Remove it to begin anew."
+        )
+    columns = (arrays[name] for name in _Repeat._fields)
+    return [_Repeat(*parts) for parts in zip(*columns, strict=True)]
+
+
+def _fingerprint(program: _Program, chains: int, key: Key[Array, ""]) -> str:
+    """Of all that decides a repeat."""
+    text = f"{chains} {describe(program.sampler)} {type(program.tuner).__name__}"
+    made = hashlib.sha256(text.encode())
+    for leaf in jax.tree.leaves(eqx.filter((program, jax.random.key_data(key)), eqx.is_array)):
+        made.update(np.asarray(leaf).tobytes())
+    return made.hexdigest()
+
+
+def _summary(repeats: list[_Repeat], seconds: float) -> LogZ:
+    log_weights = np.stack([one.log_weights.astype(np.float64) for one in repeats])
+    scales = repeats[0].scales[1:]
     value, error, effective = log_mean(log_weights.reshape(-1))
     return LogZ(
         value=value,
@@ -323,7 +374,7 @@ def _summary(repeats: list[_Carry], seconds: float) -> LogZ:
         log_weights=log_weights,
         acceptance=float(np.mean([one.accepted for one in repeats])) / len(scales),
         scale=float(scales.mean()),
-        samples=np.concatenate([np.asarray(one.chains.x) for one in repeats]),
+        samples=np.concatenate([one.samples for one in repeats]),
         seconds=seconds,
     )
 

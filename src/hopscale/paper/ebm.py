@@ -37,6 +37,7 @@ COLUMNS = {
     "ALBP_s": ("sqrt", "adaptive"),
 }
 REFERENCE = "ALBP_s"
+PICTURES = "pictures"  # a folder beside the store
 
 
 class Keeper(Protocol):
@@ -257,6 +258,7 @@ class Table2:
             return {"diverged": True, "why": str(error)}
         if trained.interrupted:
             raise KeyboardInterrupt  # the checkpoints stay, for the next time
+        self._show(settings, trained)
         sizes = {name: settings[name] for name in ("chains", "betas", "repeats")}
         normalizer = learn.log_z(trained.model, key=settings["seed"], **sizes)
         if len(normalizer.by_repeat) < settings["repeats"]:
@@ -272,6 +274,16 @@ class Table2:
             "acceptance": float(np.mean(trained.history["acceptance"][-500:])),
             "training_seconds": trained.seconds,
         }
+
+    def _show(self, settings: dict[str, Any], trained: Any) -> None:
+        """Pictures of the reference, for the report."""
+        from hopscale.learn import gallery
+
+        most = self.settings(settings["data"], REFERENCE, self.profile.counts[-1], 0)
+        if self.folder is not None and settings == most:
+            pictures = self.folder.parent / PICTURES
+            pictures.mkdir(parents=True, exist_ok=True)
+            gallery.save(pictures, settings["data"], trained, prefix=f"ebm-{settings['data']}_")
 
     def _checkpoints(self, settings: dict[str, Any]) -> Path | None:
         if self.folder is None:

@@ -2,7 +2,6 @@
 
 import io
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from hopscale import whole
 from hopscale.paper.charts.chart import COLORS, MARKERS, RATE_LABEL, Chart, Panel, Series
 
 WIDTH = 7.2  # inches: a page's text
@@ -186,16 +186,5 @@ def write(folder: Path, chart: Chart) -> bytes:
     """Write both files of a chart; the SVG's text comes back."""
     files = draw(chart)
     for kind, content in files.items():
-        replace(folder / f"{chart.name}.{kind}", content)
+        whole.write(folder / f"{chart.name}.{kind}", content)
     return files["svg"]
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Write a file whole, or not at all; of two processes that do, the last one's stays."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+from hopscale import whole
 from hopscale.paper import figures
 from hopscale.paper.experiments import sampling as experiments
 from hopscale.paper.report import (
@@ -50,8 +51,8 @@ def write(out: Path, store: Store, profile: str) -> Path:
         for picture in report.pictures()
         if not picture.chart.empty
     }
-    figures.replace(out / "report.md", markdown.render(report).encode())
-    figures.replace(out / "report.html", html.render(report, drawn, book).encode())
+    whole.write(out / "report.md", markdown.render(report).encode())
+    whole.write(out / "report.html", html.render(report, drawn, book).encode())
     return out / "report.html"
 
 

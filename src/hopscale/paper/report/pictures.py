@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from hopscale import whole
 from hopscale.paper import figures, instances
+from hopscale.paper.ebm import PICTURES
 from hopscale.paper.report.blocks import Block, Image, Section, Text
 
-FOLDER = "pictures"  # beside the report: where training leaves its own
 HIDDEN = 400
 KINDS = {
     "samples": "from the replay buffer",
@@ -22,9 +23,9 @@ def section(out: Path) -> Section:
     )
     blocks: list[Block] = [
         Text("The RBMs come with the package; deep EBMs are trained by Table 2."),
-        Image(_filters(out / FOLDER / "rbm-filters.png"), caption),
+        Image(_filters(out / PICTURES / "rbm-filters.png"), caption),
     ]
-    for path in sorted((out / FOLDER).glob("ebm-*.png")):
+    for path in sorted((out / PICTURES).glob("ebm-*.png")):
         data, _, kind = path.stem.removeprefix("ebm-").rpartition("_")
         blocks.append(Image(path, f"Deep EBM on {data}: {KINDS.get(kind, kind)}."))
     if len(blocks) == 2:
@@ -39,5 +40,5 @@ def _filters(path: Path) -> Path:
     if not path.exists():
         drawn = pictures.filters(instances.rbm(HIDDEN), number=50, columns=10)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figures.replace(path, figures.encode(drawn, "png"))
+        whole.write(path, figures.encode(drawn, "png"))
     return path
