@@ -105,17 +105,21 @@ def _every_peak(book: Book, tables: dict[str, Table]) -> Grid:
         for (column, sampler, balance), points in curves.curves(book, model).items():
             rate = 0.234 if sampler == "rwm" else 0.574
             share = curves.share_of_best(points, rate)
+            if share is None:
+                continue  # no grid of rates was run
             rows.append([
                 f"{TITLES[model]}, {size_words(model, column.size)}, {column.config}",
                 sampler_name(sampler, balance),
                 str(rate),
                 *(_top(points, metric) for metric in ("ejd", "ess")),
-                "–" if share is None else percent(share),
+                percent(share),
             ])  # fmt: skip
     heads = ["target", "sampler", "theory", "EJD peaks at", "ESS peaks at", "EJD at theory's rate"]
-    return Grid("Acceptance rates at which the curves peak (a cubic near the top, ± the fit's "
-                "error), and the share of the best jump distance had at the theory's rate.",
-                heads, rows)  # fmt: skip
+    caption = (
+        "Acceptance rates at which the curves peak (a cubic near the top, ± the fit's error), where "
+        "a grid of rates was run, and the share of the best jump distance had at the theory's rate."
+    )
+    return Grid(caption, heads, rows)
 
 
 def _top(points: list[curves.Point], metric: str) -> str:
