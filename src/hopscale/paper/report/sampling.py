@@ -116,7 +116,7 @@ def _every_peak(book: Book, tables: dict[str, Table]) -> Grid:
             ])  # fmt: skip
     heads = ["target", "sampler", "theory", "EJD peaks at", "ESS peaks at", "EJD at theory's rate"]
     caption = (
-        "Acceptance rates at which the curves peak (a cubic near the top, ± the fit's error), where "
+        "Acceptance rates at which the curves peak (a cubic near the top, ± the fit's error) where "
         "a grid of rates was run, and the share of the best jump distance had at the theory's rate."
     )
     return Grid(caption, heads, rows)
