@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import hopscale as hs
 from hopscale import cli
 from hopscale.learn import checkpoint, training
 
@@ -133,6 +134,17 @@ def test_evaluation_is_a_table(folder):
     assert done.exit_code == 0, done.output
     assert "log Z" in done.output
     assert "NOT MEASURED" in done.output
+
+
+def test_scales_are_adaptive_for_some_rate_or_fixed():
+    from hopscale.cli.ebm import _tuner
+
+    assert _tuner("adaptive") == hs.Adaptive()
+    assert _tuner("adaptive:0.3") == hs.Adaptive(0.3)
+    assert _tuner("2.5") == hs.Fixed(2.5)
+    for wrong in ("adaptive:2", "adaptive:x", "none", "0.5"):
+        with pytest.raises(ValueError, match="adaptive:RATE"):
+            _tuner(wrong)
 
 
 def test_a_trained_model_is_a_target(folder):

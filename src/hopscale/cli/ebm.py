@@ -29,7 +29,9 @@ def ebm(
     balance: Annotated[
         str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", show_default=False)
     ] = None,
-    scale: Annotated[str, Option(help="adaptive, or a fixed R: 1 for LBP-1")] = "adaptive",
+    scale: Annotated[
+        str, Option(help="adaptive, adaptive:RATE, or a fixed R: 1 for LBP-1")
+    ] = "adaptive",
     steps: Annotated[int, Option(help="Metropolis-Hastings steps an iteration")] = 40,
     iterations: Annotated[int, Option(help="in all, those before --resume too")] = 50_000,
     minutes: Annotated[
@@ -127,12 +129,16 @@ def _proposal(name: str, balance: str | None):
 def _tuner(scale: str):
     import hopscale as hs
 
-    if scale == "adaptive":
-        return hs.Adaptive()
+    kind, _, rate = scale.partition(":")
     try:
+        if kind == "adaptive":
+            return hs.Adaptive(float(rate)) if rate else hs.Adaptive()
         return hs.Fixed(float(scale))
     except ValueError as error:
-        raise ValueError(f"--scale must be adaptive or a number R >= 1; got {scale!r}.") from error
+        raise ValueError(
+            "--scale must be adaptive, adaptive:RATE with a rate inside (0, 1), or a number "
+            f"R >= 1; got {scale!r}."
+        ) from error
 
 
 def _report(name: str, trained: Any) -> None:
@@ -177,7 +183,7 @@ def evaluate(
     balance: Annotated[
         str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", show_default=False)
     ] = None,
-    scale: Annotated[str, Option(help="adaptive, or a fixed R")] = "adaptive",
+    scale: Annotated[str, Option(help="adaptive, adaptive:RATE, or a fixed R")] = "adaptive",
     chains: Annotated[int, Option(help="of each repeat")] = 100,
     betas: Annotated[int, Option(help="steps from the base to the model")] = 2_000,
     repeats: Annotated[int, Option(help="independent estimates")] = 5,
