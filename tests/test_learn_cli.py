@@ -163,7 +163,7 @@ def test_wrong_arguments_say_what_is_right(folder, tmp_path):
 
     new = ["train", "ebm", "--out", str(tmp_path / "new"), "--data", "digits"]
     assert "resnet, cnn or mlp" in fails(*new, "--network", "vit")
-    assert "adaptive or a number" in fails(*new, "--scale", "wide")
+    assert "adaptive:RATE" in fails(*new, "--scale", "wide")
     assert "--long-run must be at least 0" in fails(*new, "--long-run", "-5")
     assert not (tmp_path / "new").exists()
     assert "setting of lbp and gwg" in fails(*new, "--sampler", "rwm", "--balance", "sqrt")
