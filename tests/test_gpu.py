@@ -133,7 +133,7 @@ def test_nan_shows_in_the_probability(where):
 
 
 def test_many_sites_are_chosen_by_the_reference():
-    n, length = 20_000, 50
+    n, length = gpu.MAX_SITES + 1, 50
     keys, x, lengths = case(n, length)
     ours = chains(gpu.race, balance=None)(keys, x, lengths)
     theirs = chains(reference.race, balance=None)(keys, x, lengths)
@@ -150,6 +150,16 @@ def test_ties_go_by_site():
     [chosen], [places] = parts.compact(tiles, threshold, jnp.int32(4))
     assert np.flatnonzero(chosen).tolist() == [0, 1, 2, 4]
     assert places[np.flatnonzero(chosen)].tolist() == [0, 1, 2, 3]
+
+
+def test_counts_of_the_most_sites_do_not_run_into_one_another():
+    """Two counts share an int32: all sites below the threshold, or all level with it."""
+    n, length = gpu.MAX_SITES, gpu.MAX_SITES - 1
+    keys = jnp.full(n, 5, jnp.int32)
+    for threshold, last in ((6, n), (5, length)):
+        [chosen], [places] = parts.compact([keys], jnp.int32(threshold), jnp.int32(length))
+        assert chosen.tolist() == [True] * last + [False] * (n - last)
+        assert places[:last].tolist() == list(range(last))
 
 
 # Later versions compile while they lower, which needs the CUDA plugin.
