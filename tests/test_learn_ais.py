@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.learn import EBM, MLP, LogZ, log_likelihood, log_z, reliable
-from hopscale.learn.ais import _AtBeta, log_mean
+from hopscale.learn import EBM, MLP, LogZ, annealing, log_likelihood, log_z, reliable
+from hopscale.learn.ais import log_mean
+from hopscale.learn.annealing import AtBeta
 
 SHAPE = (3, 4)
 # A correct estimate is further off than that with probability 6e-7, if its error is.
@@ -49,17 +50,14 @@ def test_log_z_agrees_with_enumeration(sampler, scale):
 
 
 def test_weights_taken_after_the_step_fail_that_test(monkeypatch):
-    import importlib
-
-    module = importlib.import_module("hopscale.learn.ais")
-    weigh, move = module._weigh, module._move
+    weigh, move = annealing._weigh, annealing._move
 
     def late(program, k, pilot, carry):
         rise = program.betas[k] - program.betas[k - 1]
         return weigh(program, rise, move(program, k, pilot, carry))
 
-    monkeypatch.setattr(module, "_weigh", lambda program, rise, carry: carry)
-    monkeypatch.setattr(module, "_move", late)
+    monkeypatch.setattr(annealing, "_weigh", lambda program, rise, carry: carry)
+    monkeypatch.setattr(annealing, "_move", late)
     # Another number of chains: another program, compiled with the broken order.
     estimate = log_z(model(), chains=301, betas=12, repeats=3)
     assert off(estimate, model()) > ERRORS
@@ -74,7 +72,7 @@ def test_the_step_at_a_beta_leaves_the_distribution_at_that_beta_alone(x64, samp
     def missed(at, claimed):
         pi = base ** (1 - claimed) * full**claimed
         pi /= pi.sum()
-        kernel = _AtBeta(sampler, louder.base, jnp.asarray(at))
+        kernel = AtBeta(sampler, louder.base, jnp.asarray(at))
         return np.abs(pi @ hs.check.transition_matrix(louder, kernel, 2) - pi).max()
 
     for beta in (0.0, 0.3, 1.0):
@@ -143,15 +141,13 @@ def test_the_same_key_gives_the_same_estimate():
 
 
 def test_kept_repeats_are_not_made_again(tmp_path, monkeypatch):
-    from hopscale.learn import ais
-
     file = tmp_path / "kept.npz"
     options: dict[str, Any] = {"chains": 6, "betas": 8, "key": 3}
     whole = log_z(model(), repeats=3, **options)
     log_z(model(), repeats=1, keep=file, **options)
     started = []
-    start = ais._start
-    monkeypatch.setattr(ais, "_start", lambda *a: started.append(1) or start(*a))
+    start = annealing.start
+    monkeypatch.setattr(annealing, "start", lambda *a: started.append(1) or start(*a))
     resumed = log_z(model(), repeats=3, keep=file, **options)
     assert len(started) == 2
     np.testing.assert_array_equal(resumed.log_weights, whole.log_weights)

@@ -104,9 +104,9 @@ def test_an_evaluation_with_enough_chains_has_no_warning(folder):
 
 
 def test_ctrl_c_during_an_evaluation_shows_what_was_done(folder, monkeypatch):
-    from hopscale.learn import ais
+    from hopscale.learn import annealing
 
-    anneal = ais._anneal
+    anneal = annealing.anneal
 
     def interrupted(fixed, carry):
         if interrupted.calls == 4:  # in the third repeat of a chunk each, after the pilot
@@ -115,7 +115,7 @@ def test_ctrl_c_during_an_evaluation_shows_what_was_done(folder, monkeypatch):
         return anneal(fixed, carry)
 
     interrupted.calls = 1
-    monkeypatch.setattr(ais, "_anneal", interrupted)
+    monkeypatch.setattr(annealing, "anneal", interrupted)
     options = ["--chains", "4", "--betas", "5", "--repeats", "3", "--split", "none", "--json"]
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resume"])
     assert done.exit_code == 130

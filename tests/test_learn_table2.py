@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from hopscale.paper import ebm
-from hopscale.paper.ebm import COLUMNS, PROFILES, Least, Table2
+from hopscale.paper.ebm import Table2
+from hopscale.paper.least import COLUMNS, PROFILES, Least
 
 QUICK = PROFILES["quick"]
 
@@ -53,13 +54,13 @@ def threshold(**least):
 @pytest.mark.parametrize("least", QUICK.counts)
 def test_search_finds_the_least_number(least):
     experiment = Pretended(threshold(LBP_b1=least))
-    assert experiment.least("digits", "LBP_b-1") == Least(least, True)
+    assert experiment.search.least("digits", "LBP_b-1") == Least(least, True)
     assert len(experiment.trained) <= 2 * 7
 
 
 def test_where_no_number_suffices_none_is_given():
     experiment = Pretended(threshold(LBP_b1=99))
-    assert experiment.least("digits", "LBP_b-1") == Least(None, True)
+    assert experiment.search.least("digits", "LBP_b-1") == Least(None, True)
     found = {"digits": dict.fromkeys(COLUMNS, Least(None, True))}
     assert ebm.rows(found, QUICK)[0]["ALBP_s"] == "> 20"
 
@@ -68,21 +69,21 @@ def test_a_lucky_number_is_not_taken():
     def rule(column, steps):
         return -10.0 if steps in (5, 15, 20) or column == "ALBP_s" else -20.0
 
-    assert Pretended(rule).least("digits", "LBP_s-1") == Least(15, True)
+    assert Pretended(rule).search.least("digits", "LBP_s-1") == Least(15, True)
 
 
 def test_divergence_does_not_suffice():
     def rule(column, steps):
         return None if column == "LBP_b-1" and steps < 8 else -10.0
 
-    assert Pretended(rule).least("digits", "LBP_b-1") == Least(8, True)
+    assert Pretended(rule).search.least("digits", "LBP_b-1") == Least(8, True)
 
 
 def test_a_verdict_within_the_error_is_marked():
     def rule(column, steps):
         return -10.0 if column == "ALBP_s" else -10.3 + (0.011 if steps >= 4 else -1.0)
 
-    least = Pretended(rule).least("digits", "ALBP_b")
+    least = Pretended(rule).search.least("digits", "ALBP_b")
     assert least == Least(4, False)
     found = {"digits": dict.fromkeys(COLUMNS, least)}
     assert ebm.rows(found, QUICK)[0]["ALBP_b"] == "~4"
@@ -96,8 +97,8 @@ def test_a_log_z_that_was_not_measured_marks_the_verdict(column):
             return {**super()._train(settings), "effective": 3.0 if poor else 100.0}
 
     # Where it is the reference that was not measured, all verdicts are open.
-    assert Doubtful(threshold()).least("digits", "ALBP_b") == Least(1, False)
-    assert Doubtful(threshold()).least("digits", "LBP_b-1").sure == (column != "ALBP_s")
+    assert Doubtful(threshold()).search.least("digits", "ALBP_b") == Least(1, False)
+    assert Doubtful(threshold()).search.least("digits", "LBP_b-1").sure == (column != "ALBP_s")
 
 
 def test_a_reference_that_diverges_is_an_error():
@@ -136,7 +137,7 @@ def test_models_are_trained_and_judged(tmp_path):
     lines = []
     experiment = Table2(Kept(), tiny, folder=tmp_path / "checkpoints", say=lines.append)
     # Eight chains are too few to measure log Z.
-    assert experiment.least("digits", "LBP_s-1") == Least(1, False)
+    assert experiment.search.least("digits", "LBP_s-1") == Least(1, False)
     result = experiment.result("digits", "ALBP_s", 2, 0)
     assert -64 < result["log_likelihood"] < 0
     assert any("LBP_s-1    1 steps, seed 0" in line for line in lines)

@@ -13,23 +13,24 @@ before the step that leaves $\pi_k$ invariant. The mean weight estimates Z witho
 import hashlib
 import time
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
-from hopscale import metropolis, native
-from hopscale.learn import archive
-from hopscale.learn.ebm import EBM, draw_base
+from hopscale import native
+from hopscale.learn import annealing, archive
+from hopscale.learn.annealing import Carry, Program
+from hopscale.learn.ebm import EBM
 from hopscale.progress import watch
 from hopscale.results import describe
-from hopscale.sampler import Move, Sampler
+from hopscale.sampler import Sampler
 from hopscale.samplers import LBP
-from hopscale.scale import Adaptive, Tuner, TunerState
-from hopscale.target import Ratios, State, Target
+from hopscale.scale import Adaptive, Tuner
+from hopscale.target import State, Target
 from hopscale.targets import Bernoulli
 from hopscale.validate import as_key, count
 
@@ -124,11 +125,11 @@ def log_z(
     tuner = jax.tree.map(jnp.asarray, scale.ready(sampler))
     if tuner.init(target.num_sites, chains, target.dtype).scale.ndim:
         raise ValueError(f"log_z takes one scale for all chains; got {scale!r}.")
-    program = _Program(target, base, sampler, tuner, path, native.in_use())
+    program = Program(target, base, sampler, tuner, path, native.in_use())
     return _estimate(program, chains, repeats, as_key(key), keep, progress, began)
 
 
-def _estimate(program: "_Program", chains, repeats, key, keep, progress, began) -> LogZ:
+def _estimate(program: Program, chains, repeats, key, keep, progress, began) -> LogZ:
     """A pilot that tunes the scales, then the repeats."""
     last = len(program.betas) - 1
     mark = _fingerprint(program, chains, key)
@@ -138,13 +139,13 @@ def _estimate(program: "_Program", chains, repeats, key, keep, progress, began) 
     with watch(progress, {"annealing": (repeats + 1) * last}, stopped) as watched:
         for repeat in range(len(done), repeats + 1):
             pilot = jnp.asarray(repeat == 0)
-            carry = _start(program, jax.random.fold_in(key, repeat), chains)
+            carry = annealing.start(program, jax.random.fold_in(key, repeat), chains)
             carry = carry._replace(scales=jnp.asarray(done[0].scales) if done else scales)
             step, chunk = 1, 8
             while step <= last and not watched.stopped:
                 end, now = min(step + chunk, last + 1), time.perf_counter()
                 span = (jnp.asarray(step), jnp.asarray(end), pilot)
-                carry = jax.block_until_ready(_anneal((program, span), carry))
+                carry = jax.block_until_ready(annealing.anneal((program, span), carry))
                 took = max(time.perf_counter() - now, 1e-9)
                 chunk = max(1, int((end - step) * min(CHUNK_SECONDS / took, 8.0)))
                 step = end
@@ -184,143 +185,6 @@ def _path(betas: Any, dtype) -> Float[Array, " betas"]:
     return jnp.asarray(values, dtype)
 
 
-# -- A chain on the path. It carries what the target says of its state, so that another beta -----
-# -- needs no evaluation. -------------------------------------------------------------------------
-
-
-class _OnPath(NamedTuple):
-    """A `ChainState` at one beta, and the target's part of it."""
-
-    x: State
-    log_prob: Float[Array, ""]
-    log_ratios: Ratios | None
-    full: Float[Array, ""]
-    full_ratios: Ratios | None
-
-
-class _AtBeta(Sampler):
-    """A sampler of the distribution at one beta."""
-
-    inner: Sampler
-    base: Bernoulli
-    beta: Float[Array, ""]
-
-    name: ClassVar[str] = "path"
-    rate: ClassVar[float] = float("nan")
-    informed: ClassVar[bool] = True
-    replacement: ClassVar[bool] = False
-
-    def choose(self, key, target, state, length):
-        return self.inner.choose(key, target, state, length)
-
-    def score(self, target, state, move: Move, way_back: bool):
-        return self.inner.score(target, state, move, way_back)
-
-    def distance(self, move: Move):
-        return self.inner.distance(move)
-
-    def init(self, target: Target, x: State) -> Any:
-        if self.inner.informed:
-            full, full_ratios = target.evaluate(x)
-        else:
-            full, full_ratios = target.log_prob(x), None
-        return self.temper(x, full, full_ratios)
-
-    def temper(self, x: State, full, full_ratios) -> _OnPath:
-        """The state at this beta of what the target says of it."""
-        log_prob, log_ratios = self.base.evaluate(x)
-        tempered = None
-        if full_ratios is not None:
-            tempered = log_ratios + self.beta * (full_ratios - log_ratios)
-        return _OnPath(
-            x=x,
-            log_prob=log_prob + self.beta * (full - log_prob),
-            log_ratios=tempered,
-            full=full,
-            full_ratios=full_ratios,
-        )
-
-
-class _Program(NamedTuple):
-    target: Target
-    base: Bernoulli
-    sampler: Sampler
-    tuner: Tuner
-    betas: Float[Array, " betas"]
-    implementation: str
-
-
-class _Carry(NamedTuple):
-    key: Key[Array, ""]
-    chains: _OnPath
-    log_weights: Float[Array, " chains"]
-    tuner: TunerState
-    scales: Float[Array, " betas"]
-    accepted: Float[Array, ""]
-
-
-@eqx.filter_jit
-def _start(program: _Program, key: Key[Array, ""], chains: int) -> _Carry:
-    """Exact draws of the base."""
-    key_base, key_walk = jax.random.split(key)
-    x = draw_base(key_base, program.base, chains)
-    at = _AtBeta(program.sampler, program.base, program.betas[0])
-    dtype = program.target.dtype
-    return _Carry(
-        key=key_walk,
-        chains=jax.vmap(lambda one: at.init(program.target, one))(x),
-        log_weights=jnp.zeros(chains, dtype),
-        tuner=program.tuner.init(program.target.num_sites, chains, dtype),
-        scales=jnp.ones_like(program.betas),
-        accepted=jnp.zeros((), dtype),
-    )
-
-
-@eqx.filter_jit
-def _anneal(fixed: tuple[_Program, tuple[Array, Array, Array]], carry: _Carry) -> _Carry:
-    """Take the steps from one number up to another; a pilot tunes the scales, others follow."""
-    program, (begin, end, pilot) = fixed
-
-    def stage(k, carry: _Carry) -> _Carry:
-        rise = program.betas[k] - program.betas[k - 1]
-        return _move(program, k, pilot, _weigh(program, rise, carry))
-
-    with native.use(program.implementation):
-        return jax.lax.fori_loop(begin, end, stage, carry)
-
-
-def _weigh(program: _Program, rise: Float[Array, ""], carry: _Carry) -> _Carry:
-    """What the weights gain as beta rises, where the chains are."""
-    at_base = jax.vmap(program.base.log_prob)(carry.chains.x)
-    gain = rise * (carry.chains.full - at_base)
-    return carry._replace(log_weights=carry.log_weights + gain)
-
-
-def _move(program: _Program, k: Int[Array, ""], pilot, carry: _Carry) -> _Carry:
-    """A step of all chains that leaves the distribution at beta_k invariant."""
-    target = program.target
-    at = _AtBeta(program.sampler, program.base, program.betas[k])
-    scale = jnp.where(pilot, carry.tuner.scale, carry.scales[k])
-
-    def one(key, state: _OnPath):
-        state = at.temper(state.x, state.full, state.full_ratios)
-        noise = metropolis.noise(key, target.dtype)
-        chain, _, info = metropolis.step(noise, target, state, scale, at)  # type: ignore[arg-type]
-        return chain, info.accept_prob
-
-    keys = jax.random.split(jax.random.fold_in(carry.key, k), len(carry.log_weights))
-    chains, accept_prob = jax.vmap(one)(keys, carry.chains)
-    return carry._replace(
-        chains=chains,
-        tuner=program.tuner.update(carry.tuner, accept_prob, target.num_sites),
-        scales=carry.scales.at[k].set(scale),
-        accepted=carry.accepted + jnp.mean(accept_prob),
-    )
-
-
-# -- From weights to numbers. ---------------------------------------------------------------------
-
-
 class _Repeat(NamedTuple):
     """What a repeat leaves."""
 
@@ -330,7 +194,7 @@ class _Repeat(NamedTuple):
     samples: np.ndarray
 
     @staticmethod
-    def of(carry: _Carry) -> "_Repeat":
+    def of(carry: Carry) -> "_Repeat":
         parts = (carry.log_weights, carry.scales, carry.accepted, carry.chains.x)
         return _Repeat(*map(np.asarray, parts))
 
@@ -353,7 +217,7 @@ def _kept(path: Path, mark: str) -> list[_Repeat]:
     return [_Repeat(*parts) for parts in zip(*columns, strict=True)]
 
 
-def _fingerprint(program: _Program, chains: int, key: Key[Array, ""]) -> str:
+def _fingerprint(program: Program, chains: int, key: Key[Array, ""]) -> str:
     """Of all that decides a repeat."""
     text = f"{chains} {describe(program.sampler)} {type(program.tuner).__name__}"
     made = hashlib.sha256(text.encode())

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from hopscale.paper.cells import Cell, table_cell
 from hopscale.paper.experiments.plan import (
-    BEST_RATE,
     CONFIGS,
     MAIN,
     METHODS,
     Experiment,
     Find,
+    single_and_tuned,
 )
 
 KEPT = {"bernoulli": {100: 2_000, 800: 5_000, 6400: 20_000}, "fhmm": {1000: 10_000}}
@@ -32,18 +32,11 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
             for sampler, balance in MAIN if profile == "quick" else METHODS:
                 for config in ("C2",) if profile == "quick" else CONFIGS:
                     for instance in range(INSTANCES[model]):
-                        for rate in (None, BEST_RATE[sampler]):
-                            yield table_cell(
-                                model,
-                                size,
-                                config,
-                                sampler,
-                                balance,
-                                rate=rate,
-                                instance=instance,
-                                warmup=draws,
-                                draws=draws,
-                            )
+                        single = table_cell(
+                            model, size, config, sampler, balance, instance=instance,
+                            warmup=draws, draws=draws,
+                        )  # fmt: skip
+                        yield from single_and_tuned(single)
 
 
 EXPERIMENT = Experiment("kept", "Draws kept", cells)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from hopscale.paper.cells import Cell, table_cell
 from hopscale.paper.experiments.plan import (
-    BEST_RATE,
     CONFIGS,
     LENGTHS,
     MAIN,
     METHODS,
     Experiment,
     Find,
+    single_and_tuned,
 )
 
 TARGETS = {"quick": 4, "paper": 16}
@@ -37,19 +37,11 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
     for model, size, sampler, balance in columns(profile):
         for config in ("C2",) if profile == "quick" else CONFIGS:
             for instance in range(TARGETS[profile]):
-                for rate in (None, BEST_RATE[sampler]):
-                    yield table_cell(
-                        model,
-                        size,
-                        config,
-                        sampler,
-                        balance,
-                        rate=rate,
-                        instance=instance,
-                        options=READING[model],
-                        warmup=half,
-                        draws=half,
-                    )
+                single = table_cell(
+                    model, size, config, sampler, balance, instance=instance,
+                    options=READING[model], warmup=half, draws=half,
+                )  # fmt: skip
+                yield from single_and_tuned(single)
 
 
 EXPERIMENT = Experiment("luck", "Luck of the draw", cells)

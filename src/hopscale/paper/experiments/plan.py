@@ -28,6 +28,11 @@ LENGTHS = (10_000, 40_000, 100_000)
 RBM_LENGTH = 40_000  # for all three
 
 
+def single_and_tuned(single: Cell) -> tuple[Cell, Cell]:
+    """X-1 and AX: a cell with R = 1, and the same tuned for its sampler's best rate."""
+    return single, single.but(rate=BEST_RATE[single.sampler])
+
+
 class Experiment(NamedTuple):
     """An experiment by name.
 

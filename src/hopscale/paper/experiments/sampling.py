@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from hopscale.paper.cells import Cell, table_cell
 from hopscale.paper.experiments.plan import (
-    BEST_RATE,
     CONFIGS,
     LENGTHS,
     MAIN,
@@ -20,6 +19,7 @@ from hopscale.paper.experiments.plan import (
     SIZES,
     Experiment,
     Find,
+    single_and_tuned,
 )
 
 LEAST_RATE = 0.03
@@ -99,8 +99,7 @@ def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
                     warmup=length // 2,
                     draws=length // 2,
                 )
-                yield single
-                yield single.but(rate=BEST_RATE[sampler])
+                yield from single_and_tuned(single)
                 if instance == 0:
                     yield from grid(single, plan.step, find)
 

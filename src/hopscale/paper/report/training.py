@@ -1,6 +1,6 @@
 """The section on Table 2: training deep EBMs."""
 
-from hopscale.paper.ebm import COLUMNS
+from hopscale.paper.least import COLUMNS
 from hopscale.paper.report.blocks import Content, Grid, Section, Stack, Text
 from hopscale.paper.views import training
 from hopscale.paper.views.book import Book
