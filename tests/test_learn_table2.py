@@ -1,7 +1,6 @@
 """The experiment of Table 2: the search, the verdicts, the store."""
 
 import dataclasses
-import json
 import os
 import signal
 import sys
@@ -10,31 +9,17 @@ import pytest
 
 from hopscale.paper import ebm
 from hopscale.paper.ebm import Table2
-from hopscale.paper.least import COLUMNS, PROFILES, Least
+from hopscale.paper.least import COLUMNS, PROFILES, Least, Model
+from hopscale.paper.store import Store
 
 QUICK = PROFILES["quick"]
-
-
-class Kept:
-    """A store in memory, by settings that survive JSON."""
-
-    def __init__(self):
-        self.rows = {}
-
-    def get(self, settings):
-        return self.rows.get(json.dumps(settings, sort_keys=True))
-
-    def put(self, settings, results, kind):
-        assert kind == "ebm"
-        self.rows[json.dumps(settings, sort_keys=True)] = json.loads(json.dumps(results))
 
 
 class Pretended(Table2):
     """Training replaced by a rule: the log-likelihood as a function of column and steps."""
 
-    def __init__(self, rule, **more):
-        self.kept = Kept()
-        super().__init__(self.kept, **more)
+    def __init__(self, store, rule, **more):
+        super().__init__(store, **more)
         self.rule, self.trained = rule, []
 
     def _train(self, settings):
@@ -47,107 +32,175 @@ class Pretended(Table2):
         return {"diverged": False, "log_likelihood": value, "error": 0.01, "effective": 100.0}
 
 
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "results.sqlite") as made:
+        yield made
+
+
+def found(store, rule, **more):
+    """What the experiment finds on digits, by column."""
+    experiment = Pretended(store, rule, **more)
+    assert experiment.run()
+    return experiment.found()["digits"]
+
+
 def threshold(**least):
     return lambda column, steps: -10.0 if steps >= least.get(column.replace("-", ""), 1) else -20.0
 
 
 @pytest.mark.parametrize("least", QUICK.counts)
-def test_search_finds_the_least_number(least):
-    experiment = Pretended(threshold(LBP_b1=least))
-    assert experiment.search.least("digits", "LBP_b-1") == Least(least, True)
-    assert len(experiment.trained) <= 2 * 7
+def test_the_least_number_is_found(store, least):
+    experiment = Pretended(store, threshold(LBP_b1=least))
+    assert experiment.run()
+    place = QUICK.counts.index(least)
+    above = QUICK.counts[place - 1] if place else 0
+    assert experiment.found()["digits"]["LBP_b-1"] == Least(least, True, above)
+    # From below up to one above the least, no further; one seed where that fails.
+    tried = [item for item in experiment.trained if item[0] == "LBP_b-1"]
+    beyond = min(place + 1, len(QUICK.counts) - 1)
+    assert tried == [("LBP_b-1", steps, 0) for steps in QUICK.counts[:place]] + [
+        ("LBP_b-1", steps, seed) for steps in QUICK.counts[place : beyond + 1] for seed in (0, 1)
+    ]
 
 
-def test_where_no_number_suffices_none_is_given():
-    experiment = Pretended(threshold(LBP_b1=99))
-    assert experiment.search.least("digits", "LBP_b-1") == Least(None, True)
-    found = {"digits": dict.fromkeys(COLUMNS, Least(None, True))}
-    assert ebm.rows(found, QUICK)[0]["ALBP_s"] == "> 20"
+def test_where_no_number_suffices_none_is_given(store):
+    least = found(store, threshold(LBP_b1=99))["LBP_b-1"]
+    assert least == Least(None, True, 20)
+    assert str(least) == "> 20"
 
 
-def test_a_lucky_number_is_not_taken():
+def test_a_lucky_number_is_not_taken(store):
     def rule(column, steps):
         return -10.0 if steps in (5, 15, 20) or column == "ALBP_s" else -20.0
 
-    assert Pretended(rule).search.least("digits", "LBP_s-1") == Least(15, True)
+    assert found(store, rule)["LBP_s-1"] == Least(15, True, 10)
 
 
-def test_divergence_does_not_suffice():
+def test_divergence_does_not_suffice(store):
     def rule(column, steps):
         return None if column == "LBP_b-1" and steps < 8 else -10.0
 
-    assert Pretended(rule).search.least("digits", "LBP_b-1") == Least(8, True)
+    assert found(store, rule)["LBP_b-1"] == Least(8, True, 6)
 
 
-def test_a_verdict_within_the_error_is_marked():
+def test_a_verdict_within_the_error_is_marked(store):
     def rule(column, steps):
         return -10.0 if column == "ALBP_s" else -10.3 + (0.011 if steps >= 4 else -1.0)
 
-    least = Pretended(rule).search.least("digits", "ALBP_b")
-    assert least == Least(4, False)
-    found = {"digits": dict.fromkeys(COLUMNS, least)}
-    assert ebm.rows(found, QUICK)[0]["ALBP_b"] == "~4"
+    least = found(store, rule)["ALBP_b"]
+    assert least == Least(4, False, 3)
+    assert str(least) == "~4"
 
 
 @pytest.mark.parametrize("column", ["ALBP_s", "ALBP_b"])
-def test_a_log_z_that_was_not_measured_marks_the_verdict(column):
+def test_a_log_z_that_was_not_measured_marks_the_verdict(store, column):
     class Doubtful(Pretended):
         def _train(self, settings):
             poor = (settings["balance"], settings["variant"]) == COLUMNS[column]
             return {**super()._train(settings), "effective": 3.0 if poor else 100.0}
 
+    experiment = Doubtful(store, threshold())
+    experiment.run()
     # Where it is the reference that was not measured, all verdicts are open.
-    assert Doubtful(threshold()).search.least("digits", "ALBP_b") == Least(1, False)
-    assert Doubtful(threshold()).search.least("digits", "LBP_b-1").sure == (column != "ALBP_s")
+    assert experiment.found()["digits"]["ALBP_b"] == Least(1, False, 0)
+    assert experiment.found()["digits"]["LBP_b-1"].sure == (column != "ALBP_s")
 
 
-def test_a_reference_that_diverges_is_an_error():
+def test_a_reference_that_diverges_is_an_error(store):
     with pytest.raises(ArithmeticError, match="no reference"):
-        Pretended(lambda column, steps: None).run()
+        Pretended(store, lambda column, steps: None).run()
 
 
-def test_what_is_stored_is_not_run_again():
-    experiment = Pretended(threshold(LBP_b1=8, ALBP_b=3))
-    first = experiment.run()
-    ran = len(experiment.trained)
-    assert len(set(experiment.trained)) == ran == len(experiment.kept.rows)
-    assert experiment.run() == first
-    assert len(experiment.trained) == ran
+def test_what_is_stored_is_not_run_again(store):
+    experiment = Pretended(store, threshold(LBP_b1=8, ALBP_b=3))
+    experiment.run()
+    ran, first = len(experiment.trained), experiment.found()
+    assert len(set(experiment.trained)) == ran == len(store.rows("ebm"))
+    again = Pretended(store, threshold())
+    assert again.run()
+    assert again.found() == first
+    assert again.trained == []
+
+
+def test_what_is_known_halfway_is_shown(store):
+    experiment = Pretended(store, threshold(LBP_b1=8))
+    assert experiment.found()["digits"]["LBP_b-1"] is None
+    for steps, seed in ((20, 0), (20, 1)):
+        experiment.train(Model("digits", "ALBP_s", steps, seed))
+    for steps in (1, 2, 3):
+        experiment.train(Model("digits", "LBP_b-1", steps, 0))
+    assert experiment.found()["digits"]["LBP_b-1"] == Least(None, True, 3)
+    # A number that suffices is not believed before the next one does.
+    for seed in (0, 1):
+        experiment.train(Model("digits", "ALBP_b", 1, seed))
+    assert experiment.found()["digits"]["ALBP_b"] is None
+
+
+def test_processes_share_the_work(tmp_path):
+    """What one has claimed the other leaves alone, and goes on to what will be needed next."""
+    with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as other:
+        other._owner = "elsewhere:1"
+        first = Pretended(one, threshold())
+        second = Pretended(other, threshold())
+        taken = [first._claimed(first._wanted()), second._claimed(second._wanted())]
+        assert taken == [Model("digits", "ALBP_s", 20, 0), Model("digits", "ALBP_s", 20, 1)]
+        taken = [second._claimed(second._wanted()) for _ in range(3)]
+        assert taken == [taken[0]] * 3 == [Model("digits", "ALBP_s", 20, 1)] * 3
+        first.train(Model("digits", "ALBP_s", 20, 0))
+        second.train(Model("digits", "ALBP_s", 20, 1))
+        assert first._claimed(first._wanted()) == Model("digits", "LBP_b-1", 1, 0)
+        assert second._claimed(second._wanted()) == Model("digits", "ALBP_b", 1, 0)
+        assert set(first.search.wanted("digits")) >= {Model("digits", "LBP_b-1", 20, 1)}
+
+
+def test_time_that_is_up_leaves_a_checkpoint(store):
+    endless = dataclasses.replace(QUICK, channels=2, iterations=10_000_000)
+    late = Table2(store, endless, minutes=0.05)
+    assert not late.run()
+    assert store.rows("ebm") == []
+    folder = store.path.parent / ebm.CHECKPOINTS
+    assert [path.name for path in folder.iterdir()] == ["digits-sqrt-adaptive-20-0"]
+    assert not Table2(store, endless, minutes=0.0).run()
+    assert [path.name for path in folder.iterdir()] == ["digits-sqrt-adaptive-20-0"]
 
 
 def test_the_papers_table_is_beside_ours():
     assert [ebm.paper()["omniglot", column] for column in COLUMNS] == [100, 60, 30, 5]
     assert len(ebm.paper()) == 16
     full = PROFILES["full"]
-    found = {data: dict.fromkeys(COLUMNS, Least(15, True)) for data in full.data}
-    rows = ebm.rows(found, full)
+    ours = {data: dict.fromkeys(COLUMNS, Least(15, True, 10)) for data in full.data}
+    rows = ebm.rows(ours)
     assert [(row["data"], row["source"]) for row in rows[:3]] == [
         ("static-mnist", "ours"),
         ("static-mnist", "paper"),
         ("dynamic-mnist", "ours"),
     ]
     assert set(map(str, ebm.paper().values())) <= set(map(str, full.counts))
-    assert ebm.table(found, full).row_count == 8
+    assert ebm.table(ours, full).row_count == 8
 
 
-def test_models_are_trained_and_judged(tmp_path):
+def test_models_are_trained_and_judged(store):
     tiny = dataclasses.replace(
-        QUICK, channels=2, iterations=4, counts=(1, 2), seeds=(0,), margin=50, betas=3, chains=4
+        QUICK, channels=2, iterations=4, counts=(1, 2), reference=2, seeds=(0,), margin=50, betas=3
     )
     lines = []
-    experiment = Table2(Kept(), tiny, folder=tmp_path / "checkpoints", say=lines.append)
+    experiment = Table2(store, dataclasses.replace(tiny, chains=4), say=lines.append)
+    assert experiment.run()
     # Eight chains are too few to measure log Z.
-    assert experiment.search.least("digits", "LBP_s-1") == Least(1, False)
-    result = experiment.result("digits", "ALBP_s", 2, 0)
+    assert experiment.found()["digits"]["LBP_s-1"] == Least(1, False, 0)
+    result = experiment.search.known(Model("digits", "ALBP_s", 2, 0))
     assert -64 < result["log_likelihood"] < 0
     assert any("LBP_s-1    1 steps, seed 0" in line for line in lines)
-    assert list((tmp_path / "checkpoints").iterdir()) == []
-    shown = sorted(file.name for file in (tmp_path / "pictures").iterdir())
+    assert any("a data set takes up to" in line for line in lines)
+    folder = store.path.parent
+    assert not (folder / ebm.CHECKPOINTS).exists()
+    shown = sorted(file.name for file in (folder / ebm.PICTURES).iterdir())
     assert shown == [f"ebm-digits_{kind}.png" for kind in ("curves", "long-run", "samples")]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(tmp_path, monkeypatch):
+def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(store, tmp_path, monkeypatch):
     from hopscale.learn import training
 
     advance = training._Trainer.advance
@@ -157,28 +210,31 @@ def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(tmp_path, monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
 
     tiny = dataclasses.replace(QUICK, channels=2, iterations=4, betas=3, chains=4)
-    experiment = Table2(Kept(), tiny, folder=tmp_path)
+    experiment, model = Table2(store, tiny), Model("digits", "ALBP_s", 2, 0)
     with monkeypatch.context() as patch:
         patch.setattr(training._Trainer, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            experiment.result("digits", "ALBP_s", 2, 0)
+            experiment.train(model)
     assert [path.name for path in tmp_path.rglob("*.checkpoint")] == ["step-000000001.checkpoint"]
-    again = experiment.result("digits", "ALBP_s", 2, 0)
-    assert (
-        again["log_likelihood"]
-        == Table2(Kept(), tiny).result("digits", "ALBP_s", 2, 0)["log_likelihood"]
-    )
-    assert list(tmp_path.iterdir()) == []
+    assert store.rows("ebm") == []
+    experiment.train(model)
+    (tmp_path / "other").mkdir()
+    with Store(tmp_path / "other" / "results.sqlite") as fresh:
+        at_once = Table2(fresh, tiny)
+        at_once.train(model)
+        values = [one.search.known(model)["log_likelihood"] for one in (experiment, at_once)]
+    assert values[0] == values[1]
+    assert not (tmp_path / ebm.CHECKPOINTS).exists()
 
 
-def test_the_table_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr(
-        Table2, "run", lambda self: {"digits": dict.fromkeys(COLUMNS, Least(7, True))}
-    )
-    ebm.run("quick", Kept())
-    assert "digits" in capsys.readouterr().out
+def test_the_table_is_printed(store, monkeypatch, capsys):
+    monkeypatch.setattr(Table2, "run", lambda self: True)
+    assert ebm.run("quick", store)
+    out = capsys.readouterr().out
+    assert "digits" in out
+    assert "not run" in out
 
 
-def test_an_unknown_profile_is_refused():
+def test_an_unknown_profile_is_refused(store):
     with pytest.raises(ValueError, match="one of quick, full"):
-        Table2(Kept(), "huge")
+        Table2(store, "huge")

@@ -62,6 +62,19 @@ def test_claims_are_exclusive_until_they_lapse(tmp_path, monkeypatch):
         assert mine.claim(["c"]) == {"c"}
 
 
+def test_claims_are_renewed_while_their_owner_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "LEASE_SECONDS", 0.3)
+    with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite") as other:
+        other._owner = "elsewhere:1"
+        mine.claim(["a"])
+        with mine.renewing():
+            for _ in range(10):
+                time.sleep(0.1)
+                assert other.claim(["a"]) == set()
+        time.sleep(0.4)
+        assert other.claim(["a"]) == {"a"}
+
+
 def test_what_is_stored_cannot_be_claimed(tmp_path):
     """A list of missing cells grows old while another process works through the same list."""
     with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite") as other:

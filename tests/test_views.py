@@ -11,7 +11,7 @@ from hopscale.paper import report, tables
 from hopscale.paper.cells import Cell
 from hopscale.paper.experiments import finite
 from hopscale.paper.experiments.fair import RATES
-from hopscale.paper.least import COLUMNS, PROFILES, Least, settings
+from hopscale.paper.least import COLUMNS, PROFILES, Least, Model, settings
 from hopscale.paper.report.markdown import render as as_markdown
 from hopscale.paper.report.reasons import Reasons
 from hopscale.paper.store import Store
@@ -286,10 +286,10 @@ def test_least_steps_are_told_from_the_store(store):
             results = {"diverged": False, "effective": 100.0, **likely}
             for seed in profile.seeds:
                 if column != "LBP_s-1":
-                    made_by = settings(profile, "digits", column, steps, seed)
+                    made_by = settings(profile, Model("digits", column, steps, seed))
                     store.put(made_by, results, kind="ebm")
     found = {(s.data, s.column): s for s in training.steps(Book(store, "quick"))}
-    assert found["digits", "LBP_b-1"].ours == Least(8, True)
-    assert found["digits", "ALBP_b"].ours == Least(2, True)
+    assert found["digits", "LBP_b-1"].ours == Least(8, True, 6)
+    assert found["digits", "ALBP_b"].ours == Least(2, True, 1)
     assert found["digits", "LBP_s-1"].ours is None
-    assert found["caltech", "LBP_b-1"] == ("caltech", "LBP_b-1", None, 100, 20)
+    assert found["caltech", "LBP_b-1"] == ("caltech", "LBP_b-1", None, 100)

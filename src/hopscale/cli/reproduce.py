@@ -55,21 +55,23 @@ def reproduce(
     with Store(out / STORE) as store:
         runner = Runner(store, profile, minutes)
         outcomes = runner.run(wanted)
-        if ("ebm" in asked or "all" in asked) and not runner.over:
-            _table_2(store, profile, data_dir)
+        complete = all(outcome.complete for outcome in outcomes)
+        if "ebm" in asked or "all" in asked:
+            learnt = not runner.over and _table_2(store, profile, data_dir, runner.minutes_left)
+            complete = complete and learnt
         page = report.write(out, store, profile)
     done = sum(outcome.ran for outcome in outcomes)
     console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
-    if not all(outcome.complete for outcome in outcomes):
+    if not complete:
         print("hopscale: stopped before the end; the same command goes on", file=sys.stderr)
         raise typer.Exit(130 if runner.stopped else 0)
 
 
-def _table_2(store, profile: str, data_dir: Path | None) -> None:
-    """Training of deep EBMs: its runs are cells of the same store."""
+def _table_2(store, profile: str, data_dir: Path | None, minutes: float | None) -> bool:
+    """Training of deep EBMs: its models are cells of the same store."""
     from hopscale.paper import ebm
 
-    ebm.run("full" if profile == "paper" else "quick", store, data_dir)
+    return ebm.run("full" if profile == "paper" else "quick", store, data_dir, minutes)
 
 
 @app.command()

@@ -1,112 +1,138 @@
 """Table 2: training deep EBMs with ever fewer steps an iteration.
 
-`least.py` says which number of steps suffices; here models are trained, judged and stored.
+`least.py` says which number of steps suffices and what is to be known; here models are trained,
+judged and stored. Several processes may work on one store.
 """
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from hopscale.paper import tables
-from hopscale.paper.least import COLUMNS, PROFILES, REFERENCE, Least, Profile, Search
+from hopscale.paper.cells import digest
+from hopscale.paper.least import COLUMNS, PROFILES, REFERENCE, Least, Model, Profile, Search
 from hopscale.paper.least import settings as settings_of
+from hopscale.paper.store import Store
 
-PICTURES = "pictures"  # a folder beside the store
-
-
-class Keeper(Protocol):
-    """Where results are kept by their settings: the paper's `Store`, or anything like it."""
-
-    def get(self, settings: dict[str, Any]) -> dict[str, Any] | None: ...
-
-    def put(self, settings: dict[str, Any], results: dict[str, Any], kind: str) -> None: ...
+CHECKPOINTS = "ebm-checkpoints"  # folders beside the store
+PICTURES = "pictures"
 
 
-def run(profile: str, store: Keeper, data_dir: str | Path | None = None) -> None:
+def run(
+    profile: str, store: Store, data_dir: str | Path | None = None, minutes: float | None = None
+) -> bool:
     """Run what is missing, a line for each model, and print the table.
 
     Args:
         profile: "quick" or "full".
-        store: of results; checkpoints go to a folder beside its file.
+        store: of results; checkpoints and pictures go to folders beside its file.
         data_dir: of the data sets' files; "quick" needs none.
+        minutes: stop after so long. None: no limit.
+
+    Returns:
+        Whether the table is complete.
     """
-    path = getattr(store, "path", None)
-    folder = None if path is None else Path(path).parent / "ebm-checkpoints"
     lines = Console(stderr=True)
     experiment = Table2(
-        store, profile, data_dir, folder, say=lambda line: lines.print(line, highlight=False)
+        store, profile, data_dir, minutes, say=lambda line: lines.print(line, highlight=False)
     )
-    made = table(experiment.run(), experiment.profile)
-    if folder is not None and folder.is_dir():
-        folder.rmdir()
-    Console().print(made)
+    complete = experiment.run()
+    Console().print(table(experiment.found(), experiment.profile))
+    return complete
+
+
+class _TimeIsUp(Exception):
+    """A model is not finished; its checkpoint is kept."""
 
 
 class Table2:
-    """The experiment. Every run is looked up in the store first and kept there when done.
+    """The experiment. Every model is looked up in the store first and kept there when done.
 
     Args:
         store: of results.
         profile: "quick" or "full", or a `Profile`.
         data_dir: of the data sets' files.
-        folder: for the checkpoints of the run in progress, so that a killed one goes on.
-        say: takes a line about each run.
+        minutes: stop after so long, with a checkpoint of the model in hand.
+        say: takes a line about each model.
     """
 
     def __init__(
         self,
-        store: Keeper,
+        store: Store,
         profile: str | Profile = "quick",
         data_dir: str | Path | None = None,
-        folder: Path | None = None,
+        minutes: float | None = None,
         say: Callable[[str], None] = lambda line: None,
     ):
         if isinstance(profile, str):
             if profile not in PROFILES:
                 raise ValueError(f"profile must be one of {', '.join(PROFILES)}; got {profile!r}.")
             profile = PROFILES[profile]
-        self.store, self.profile, self.say = store, profile, say
-        self.data_dir, self.folder = data_dir, folder
-        self.search = Search(profile, self.result)
+        self.store, self.profile, self.say, self.data_dir = store, profile, say, data_dir
+        self.search = Search(profile, lambda model: store.get(settings_of(profile, model)))
+        self._end = np.inf if minutes is None else time.monotonic() + 60 * minutes
 
-    def run(self) -> dict[str, dict[str, Least]]:
-        """The least number of steps by data set and sampler."""
-        found = {}
-        for data in self.profile.data:
-            began = time.perf_counter()
-            level = self.search.reference(data)
-            took = time.perf_counter() - began
-            if took > 1:
-                self.say(self._forecast(data, level, took))
-            found[data] = {column: self.search.least(data, column) for column in COLUMNS}
-        return found
+    def run(self) -> bool:
+        """Train what is wanted until nothing is, or time is up; whether nothing is."""
+        with self.store.renewing():
+            while wanted := self._wanted():
+                model = self._claimed(wanted)
+                try:
+                    if model is not None:
+                        self.train(model)
+                    elif self._left > 1:
+                        time.sleep(1.0)  # other processes are at the rest
+                    else:
+                        return False
+                except _TimeIsUp:
+                    return False
+        return True
 
-    def _forecast(self, data: str, level: float, took: float) -> str:
-        """How long it will take, judged by the reference."""
-        counts = self.profile.counts
-        runs = 1 + int(np.ceil(np.log2(len(counts))))
-        whole = took * len(COLUMNS) * (1 + runs * np.mean(counts) / counts[-1])
-        return (
-            f"{data}: reference {level:.2f} nats, {took:.0f} s; the rest takes up to "
-            f"{whole / 60:.0f} minutes"
-        )
+    def found(self) -> dict[str, dict[str, Least | None]]:
+        """What is known of the least number of steps, by data set and sampler."""
+        return {
+            data: {column: self.search.least(data, column) for column in COLUMNS}
+            for data in self.profile.data
+        }
 
-    def result(self, data: str, column: str, steps: int, seed: int) -> dict[str, Any]:
-        """One model, trained and judged, or what is known of it."""
-        settings = settings_of(self.profile, data, column, steps, seed)
-        known = self.store.get(settings)
-        if known is None:
-            began = time.perf_counter()
-            known = {**self._train(settings), "seconds": time.perf_counter() - began}
-            self.store.put(settings, known, kind="ebm")
-            self.say(_line(settings, column, known))
-        return known
+    def train(self, model: Model) -> None:
+        """Train and judge one model, and store what came of it."""
+        settings = settings_of(self.profile, model)
+        began = time.monotonic()
+        known = {**self._train(settings), "seconds": time.monotonic() - began}
+        self.store.put(settings, known, kind="ebm")
+        self._forget(settings)
+        self.say(_line(model, known))
+        if (model.column, model.steps) == (REFERENCE, self.profile.reference):
+            self.say(self._forecast(known["seconds"]))
+
+    def _forecast(self, seconds: float) -> str:
+        """How long a data set may take, judged by a model of the reference."""
+        steps = len(COLUMNS) * len(self.profile.seeds) * sum(self.profile.counts)
+        most = seconds * steps / self.profile.reference / 60
+        return f"a data set takes up to {most:.0f} minutes in one process, less if few steps do"
+
+    def _wanted(self) -> list[Model]:
+        return [model for data in self.profile.data for model in self.search.wanted(data)]
+
+    def _claimed(self, wanted: list[Model]) -> Model | None:
+        """The first that no other process is at."""
+        for model in wanted:
+            if self.store.claim([digest(settings_of(self.profile, model))]):
+                return model
+        return None
+
+    @property
+    def _left(self) -> float:
+        """Seconds until time is up."""
+        return self._end - time.monotonic()
 
     def _train(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Train a model with these settings, and judge it on the validation data."""
@@ -115,18 +141,14 @@ class Table2:
 
         images = load(settings["data"], self.data_dir)
         try:
-            trained = _trained(settings, images, self._checkpoints(settings))
+            trained = self._trained(settings, images)
         except learn.DivergedError as error:
-            self._forget(settings)
             return {"diverged": True, "why": str(error)}
-        if trained.interrupted:
-            raise KeyboardInterrupt  # the checkpoints stay, for the next time
         self._show(settings, trained)
         sizes = {name: settings[name] for name in ("chains", "betas", "repeats")}
-        normalizer = learn.log_z(trained.model, key=settings["seed"], **sizes)
+        normalizer = learn.log_z(trained.model, key=settings["seed"], progress=True, **sizes)
         if len(normalizer.by_repeat) < settings["repeats"]:
             raise KeyboardInterrupt
-        self._forget(settings)
         score = learn.log_likelihood(trained.model, images.binarized(0, "valid"), normalizer)
         return {
             "diverged": False,
@@ -138,68 +160,70 @@ class Table2:
             "training_seconds": trained.seconds,
         }
 
+    def _trained(self, settings: dict[str, Any], images):
+        """Train, from a checkpoint if a run before this one left any."""
+        from hopscale import learn
+        from hopscale.learn import checkpoint, networks
+        from hopscale.samplers import LBP
+        from hopscale.scale import Adaptive, Fixed
+
+        if self._left <= 0:
+            raise _TimeIsUp
+        made = (settings[name] for name in ("channels", "seed", "precision"))
+        network = networks.by_name(settings["network"], images.shape, *made)
+        names = ("steps", "rate", "warmup", "average", "buffer")
+        folder = self._checkpoints(settings)
+        trained = learn.train_ebm(
+            learn.EBM(network, learn.base_of(images.train)),
+            images.train,
+            iterations=settings["iterations"],
+            sampler=LBP(settings["balance"]),
+            scale=Adaptive() if settings["variant"] == "adaptive" else Fixed(1),
+            settings=learn.PCD(**{name: settings[name] for name in names}),
+            key=settings["seed"],
+            directory=folder,
+            resume=folder.is_dir() and bool(checkpoint.paths(folder)),
+            minutes=None if np.isinf(self._left) else self._left / 60,
+        )
+        if trained.interrupted:
+            raise KeyboardInterrupt  # the checkpoints stay, for the next time
+        if trained.iterations < settings["iterations"] or self._left <= 0:
+            raise _TimeIsUp
+        return trained
+
     def _show(self, settings: dict[str, Any], trained: Any) -> None:
         """Pictures of the reference, for the report."""
         from hopscale.learn import gallery
 
-        most = settings_of(self.profile, settings["data"], REFERENCE, self.profile.counts[-1], 0)
-        if self.folder is not None and settings == most:
-            pictures = self.folder.parent / PICTURES
+        reference = Model(settings["data"], REFERENCE, self.profile.reference, 0)
+        if settings == settings_of(self.profile, reference):
+            pictures = self.store.path.parent / PICTURES
             pictures.mkdir(parents=True, exist_ok=True)
             gallery.save(pictures, settings["data"], trained, prefix=f"ebm-{settings['data']}_")
 
-    def _checkpoints(self, settings: dict[str, Any]) -> Path | None:
-        if self.folder is None:
-            return None
+    def _checkpoints(self, settings: dict[str, Any]) -> Path:
         names = ("data", "balance", "variant", "steps", "seed")
-        return self.folder / "-".join(str(settings[name]) for name in names)
+        name = "-".join(str(settings[name]) for name in names)
+        return self.store.path.parent / CHECKPOINTS / name
 
     def _forget(self, settings: dict[str, Any]) -> None:
         """Remove the checkpoints of a run that is done."""
         folder = self._checkpoints(settings)
-        if folder is not None and folder.is_dir():
+        if folder.is_dir():
             for path in folder.iterdir():
                 path.unlink()
             folder.rmdir()
+            with contextlib.suppress(OSError):  # checkpoints of others are there
+                folder.parent.rmdir()
 
 
-def _trained(settings: dict[str, Any], images, folder: Path | None):
-    """Train, from a checkpoint if a run before this one left any."""
-    from hopscale import learn
-    from hopscale.learn import checkpoint, networks
-    from hopscale.samplers import LBP
-    from hopscale.scale import Adaptive, Fixed
-
-    network = networks.by_name(
-        settings["network"], images.shape, settings["channels"], settings["seed"]
-    )
-    begun = folder is not None and folder.is_dir() and bool(checkpoint.paths(folder))
-    return learn.train_ebm(
-        learn.EBM(network, learn.base_of(images.train)),
-        images.train,
-        iterations=settings["iterations"],
-        sampler=LBP(settings["balance"]),
-        scale=Adaptive() if settings["variant"] == "adaptive" else Fixed(1),
-        settings=learn.PCD(
-            steps=settings["steps"],
-            rate=settings["rate"],
-            warmup=settings["warmup"],
-            average=settings["average"],
-        ),
-        key=settings["seed"],
-        directory=folder,
-        resume=begun,
-        progress=False,
-    )
-
-
-def _line(settings: dict[str, Any], column: str, result: dict[str, Any]) -> str:
+def _line(model: Model, result: dict[str, Any]) -> str:
     what = "diverged"
     if not result["diverged"]:
         what = f"{result['log_likelihood']:.2f} ± {result['error']:.2f} nats"
     return (
-        f"{settings['data']} {column:8} {settings['steps']:3d} steps, seed {settings['seed']}: "
-        f"{what}, {result['seconds']:.0f} s"
+        f"{model.data} {model.column:8} {model.steps:3d} steps, seed {model.seed}: {what}, "
+        f"{result['seconds']:.0f} s"
     )
 
 
@@ -213,11 +237,13 @@ def paper() -> dict[tuple[str, str], int]:
     }
 
 
-def rows(found: dict[str, dict[str, Least]], profile: Profile) -> list[dict[str, str]]:
+def rows(found: dict[str, dict[str, Least | None]]) -> list[dict[str, str]]:
     """The table as rows of text: ours by data set, then the paper's."""
     made = []
     for data, columns in found.items():
-        cells = {name: _shown(least, profile.counts) for name, least in columns.items()}
+        cells = {
+            name: "not run" if least is None else str(least) for name, least in columns.items()
+        }
         made.append({"data": data, "source": "ours", **cells})
     for data in dict.fromkeys(data for data, _ in paper()):
         cells = {name: str(paper()[data, name]) for name in COLUMNS}
@@ -226,17 +252,12 @@ def rows(found: dict[str, dict[str, Least]], profile: Profile) -> list[dict[str,
     return sorted(made, key=lambda row: (order[row["data"]], row["source"]))
 
 
-def _shown(least: Least, counts: tuple[int, ...]) -> str:
-    text = f"> {counts[-1]}" if least.steps is None else str(least.steps)
-    return text if least.sure else f"~{text}"
-
-
-def table(found: dict[str, dict[str, Least]], profile: Profile) -> Table:
+def table(found: dict[str, dict[str, Least | None]], profile: Profile) -> Table:
     """The same, to be printed."""
     made = Table(title="Table 2: least number of steps an iteration")
     for name in ("data", "", *COLUMNS):
         made.add_column(name, justify="right" if name in COLUMNS else "left")
-    for row in rows(found, profile):
+    for row in rows(found):
         made.add_row(*row.values(), style=None if row["source"] == "ours" else "dim")
     made.caption = (
         f"within {profile.margin:g} nats of the reference; ~: open, log Z is not known well enough"

@@ -7,19 +7,20 @@ Here a number of steps suffices if, with every seed of the profile,
 - the log-likelihood of the validation data, $\log \tilde\pi(x) - \log Z$ with log Z by annealed
   importance sampling, is at most `margin` nats an image below the reference.
 
-The reference is the mean over seeds of adaptive LBP with g = sqrt(t) at the largest number of
-steps of the profile: one for all samplers of a data set. The margin is 0.3 nats for 8 x 8 images
+The reference is the mean over seeds of adaptive LBP with g = sqrt(t) and many steps: one for all
+samplers of a data set. The margin is 0.3 nats for 8 x 8 images
 and 1 nat for 28 x 28, several times the spread between seeds; a cell is marked `~` where the error
 of log Z leaves the verdict open, or log Z was not measured for want of effective chains
 (`hopscale.learn.reliable`).
 
-The least number is found by halving the list of numbers, which takes for granted that more steps
-are no worse; the next number above it is run too, and where that fails the search goes on above.
+Numbers are tried from the smallest up, each with fresh models, because a model of few steps costs
+least; one that suffices counts only if the next above it suffices too. Nothing is taken for
+granted about those that were not tried.
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,10 @@ REFERENCE = "ALBP_s"
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """How large an experiment is; `counts` are the numbers of steps to choose from."""
+    """How large an experiment is.
+
+    `counts` are the numbers of steps to choose from; `reference` is that of the reference.
+    """
 
     data: tuple[str, ...]
     network: str
@@ -46,7 +50,10 @@ class Profile:
     rate: float
     warmup: int
     average: float
+    buffer: int
+    precision: str
     counts: tuple[int, ...]
+    reference: int
     seeds: tuple[int, ...]
     margin: float
     chains: int
@@ -63,7 +70,10 @@ PROFILES = {
         rate=1e-3,
         warmup=200,
         average=0.99,
+        buffer=10_000,
+        precision="default",
         counts=(1, 2, 3, 4, 5, 6, 8, 10, 15, 20),
+        reference=20,
         seeds=(0, 1),
         margin=0.3,
         chains=100,
@@ -78,7 +88,10 @@ PROFILES = {
         rate=1e-4,
         warmup=2_000,
         average=0.999,
+        buffer=10_000,
+        precision="bfloat16",
         counts=(5, 10, 15, 20, 30, 40, 60, 80, 90, 100),
+        reference=40,
         seeds=(0,),
         margin=1.0,
         chains=200,
@@ -88,77 +101,140 @@ PROFILES = {
 }
 
 
-class Least(NamedTuple):
-    """The least number of steps that suffices; None if none of the list does."""
+class Model(NamedTuple):
+    """One model to train."""
 
-    steps: int | None
+    data: str
+    column: str
+    steps: int
+    seed: int
+
+
+class Verdict(NamedTuple):
+    """Whether a number of steps suffices, and whether that is sure."""
+
+    enough: bool
     sure: bool
 
 
-def settings(profile: Profile, data: str, column: str, steps: int, seed: int) -> dict[str, Any]:
+class Least(NamedTuple):
+    """The least number of steps that suffices; None if none of those tried does.
+
+    `above` is the number up to which all were tried and do not suffice, 0 if the first one does.
+    """
+
+    steps: int | None
+    sure: bool
+    above: int
+
+    def __str__(self) -> str:
+        text = f"> {self.above}" if self.steps is None else str(self.steps)
+        return text if self.sure else f"~{text}"
+
+
+def settings(profile: Profile, model: Model) -> dict[str, Any]:
     """Everything that decides the result of one model."""
-    balance, variant = COLUMNS[column]
+    balance, variant = COLUMNS[model.column]
     shared = dataclasses.asdict(profile)
-    for name in ("data", "counts", "seeds", "margin"):
+    for name in ("data", "counts", "reference", "seeds", "margin"):
         del shared[name]
-    own = {"data": data, "balance": balance, "variant": variant, "steps": steps, "seed": seed}
-    return {"experiment": "ebm", **shared, **own}
+    own = {"data": model.data, "steps": model.steps, "seed": model.seed}
+    return {"experiment": "ebm", **shared, **own, "balance": balance, "variant": variant}
 
 
 class Search:
-    """The least number of steps, from results however they come.
+    """What is known of the least numbers, and what to run to know more.
 
     Args:
         profile: what to choose from, and how far from the reference is near enough.
-        result: of one model, by data set, column, number of steps and seed.
+        known: the results of a model; None if it was not run.
     """
 
-    def __init__(self, profile: Profile, result: Callable[[str, str, int, int], dict[str, Any]]):
-        self.profile, self.result = profile, result
+    def __init__(self, profile: Profile, known: Callable[[Model], dict[str, Any] | None]):
+        self.profile, self.known = profile, known
 
-    def reference(self, data: str) -> float:
+    def least(self, data: str, column: str) -> Least | None:
+        """The least number that suffices, as far as it is known; None if nothing is."""
+        counts = self.profile.counts
+        above = 0
+        for steps, following in itertools.zip_longest(counts, counts[1:]):
+            verdict = self._verdict(data, column, steps)
+            if verdict is None:
+                break
+            if verdict.enough:
+                confirmed = self._verdict(data, column, following) if following else verdict
+                if confirmed is None:
+                    break
+                if confirmed.enough:
+                    sure = verdict.sure and self._sure(data, column, above)
+                    return Least(steps, sure, above)
+            above = steps
+        return Least(None, self._sure(data, column, above), above) if above else None
+
+    def wanted(self, data: str) -> list[Model]:
+        """Models that were not run, those that are needed soonest first; empty at the end.
+
+        Behind the first of each sampler come those that will be needed unless it suffices: for
+        more processes than samplers.
+        """
+        first = [model for model in self._references(data) if self.known(model) is None]
+        columns = [list(self._needed(data, column)) for column in COLUMNS]
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*columns))
+        return list(dict.fromkeys([*first, *(model for model in turns if model is not None)]))
+
+    def reference(self, data: str) -> float | None:
         """The log-likelihood that counts as good."""
-        most = self.profile.counts[-1]
-        values = [self.result(data, REFERENCE, most, seed) for seed in self.profile.seeds]
-        if any(value["diverged"] for value in values):
+        results = [self.known(model) for model in self._references(data)]
+        if any(result is not None and result["diverged"] for result in results):
             raise ArithmeticError(
-                f"on {data}, {REFERENCE} with {most} steps diverged: there is no reference. Take a "
-                "smaller rate."
+                f"on {data}, {REFERENCE} with {self.profile.reference} steps diverged: there is no "
+                "reference. Take a smaller rate."
             )
-        return float(np.mean([value["log_likelihood"] for value in values]))
+        values = [result["log_likelihood"] for result in results if result is not None]
+        return float(np.mean(values)) if len(values) == len(results) else None
 
-    def suffices(self, data: str, column: str, steps: int) -> tuple[bool, bool]:
-        """Whether so many steps are enough with every seed, and whether that is sure."""
-        most = self.profile.counts[-1]
-        least = self.reference(data) - self.profile.margin
-        sure = all(self._measured(data, REFERENCE, most, seed) for seed in self.profile.seeds)
-        for seed in self.profile.seeds:
-            result = self.result(data, column, steps, seed)
-            if result["diverged"]:
-                return False, True
-            above = result["log_likelihood"] - least
-            sure = sure and self._measured(data, column, steps, seed)
+    def _references(self, data: str) -> list[Model]:
+        steps = self.profile.reference
+        return [Model(data, REFERENCE, steps, seed) for seed in self.profile.seeds]
+
+    def _needed(self, data: str, column: str) -> Iterator[Model]:
+        """Models from the smallest number up, until one that suffices and the next are known."""
+        before = False
+        for steps in self.profile.counts:
+            verdict = self._verdict(data, column, steps)
+            models = (Model(data, column, steps, seed) for seed in self.profile.seeds)
+            if verdict is None:
+                yield from (model for model in models if self.known(model) is None)
+            if before and (verdict is None or verdict.enough):
+                return
+            before = verdict is not None and verdict.enough
+
+    def _verdict(self, data: str, column: str, steps: int) -> Verdict | None:
+        """Whether so many steps are enough with every seed; None if that is not known yet."""
+        level = self.reference(data)
+        results = [self.known(Model(data, column, steps, seed)) for seed in self.profile.seeds]
+        if any(result is not None and result["diverged"] for result in results):
+            return Verdict(enough=False, sure=True)
+        if level is None:
+            return None
+        sure = all(self._measured(model) for model in self._references(data))
+        for seed, result in zip(self.profile.seeds, results, strict=True):
+            if result is None:
+                return None
+            above = result["log_likelihood"] - level + self.profile.margin
+            sure = sure and self._measured(Model(data, column, steps, seed))
             sure = sure and abs(above) > 2 * result["error"]
             if above < 0:
-                return False, sure
-        return True, sure
+                return Verdict(enough=False, sure=sure)
+        return Verdict(enough=True, sure=sure)
 
-    def _measured(self, data: str, column: str, steps: int, seed: int) -> bool:
+    def _sure(self, data: str, column: str, steps: int) -> bool:
+        """Whether the verdict on so many steps is sure; that none are too few is."""
+        verdict = self._verdict(data, column, steps) if steps else None
+        return verdict is None or verdict.sure
+
+    def _measured(self, model: Model) -> bool:
         """Whether enough chains carry the estimate of log Z."""
-        effective = self.result(data, column, steps, seed)["effective"]
-        return reliable(effective, self.profile.chains * self.profile.repeats)
-
-    def least(self, data: str, column: str) -> Least:
-        """Halve the list of numbers, then make sure of the next above."""
-        counts = self.profile.counts
-        enough = functools.cache(lambda place: self.suffices(data, column, counts[place]))
-        low, high = -1, len(counts) - 1
-        if not enough(high)[0]:
-            return Least(None, enough(high)[1])
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle)[0] else (middle, high)
-        while high < len(counts) - 1 and not enough(high + 1)[0]:
-            high = next(place for place in range(high + 2, len(counts)) if enough(place)[0])
-        sure = enough(high)[1] and (high == 0 or enough(high - 1)[1])
-        return Least(counts[high], sure)
+        result = self.known(model)
+        assert result is not None
+        return reliable(result["effective"], self.profile.chains * self.profile.repeats)

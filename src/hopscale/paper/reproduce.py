@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hopscale.paper.batch import Batch, split
 from hopscale.paper.cells import Cell, digest
 from hopscale.paper.experiments import Experiment
-from hopscale.paper.store import LEASE_SECONDS, Store
+from hopscale.paper.store import Store
 from hopscale.progress import interruptible
 
 AHEAD = {"cpu": 1, "gpu": 6}  # batches compiled while another runs
@@ -46,8 +46,6 @@ class Runner:
         self.store, self.profile = store, profile
         self.console = console or Console(stderr=True)
         self._deadline = None if minutes is None else time.monotonic() + 60 * minutes
-        self._held: set[str] = set()  # claims, to be renewed from time to time
-        self._renewed = time.monotonic()
         self.stopped = False  # by Ctrl-C
 
     @property
@@ -56,9 +54,14 @@ class Runner:
         late = self._deadline is not None and time.monotonic() > self._deadline
         return self.stopped or late
 
+    @property
+    def minutes_left(self) -> float | None:
+        """Until time is up; None where there is no limit."""
+        return None if self._deadline is None else (self._deadline - time.monotonic()) / 60
+
     def run(self, experiments: list[Experiment]) -> list[Outcome]:
         """Run what is missing, until nothing is, or it is time to stop."""
-        with interruptible(self), self._bars() as bars:
+        with interruptible(self), self.store.renewing(), self._bars() as bars:
             tasks = [
                 bars.add_task(f"{e.title:24}", total=None, start=False, rate="")
                 for e in experiments
@@ -105,7 +108,6 @@ class Runner:
                     break
                 for cell, results in zip(batch.cells, batch.results(), strict=True):
                     self.store.put(cell.settings(), results)
-                    self._held.discard(digest(cell.settings()))
                 done += len(batch.cells)
             ahead.shutdown(cancel_futures=True)
         return done
@@ -116,16 +118,12 @@ class Runner:
             keys = {digest(cell.settings()): cell for cell in cells}
             mine = self.store.claim(keys)
             if mine:
-                self._held |= mine
                 chosen = [cell for key, cell in keys.items() if key in mine]
                 return ahead.submit(Batch, chosen, len(cells))
         return None
 
     def _tick(self, batch: Batch, steps: int, line: "_Line") -> bool:
         """Called between chunks of a batch."""
-        if time.monotonic() > self._renewed + LEASE_SECONDS / 3:
-            self._held = self.store.claim(self._held)
-            self._renewed = time.monotonic()
         line.advance(len(batch.cells) * steps / (batch.warmup + batch.draws))
         return not self.over
 

@@ -2,7 +2,7 @@
 
 A row is written in one transaction when its cell is done, so a process killed at any moment
 loses the cells it had in flight and nothing else. Processes may share a store: each claims the
-cells it is about to run for a minute at a time, and leaves alone what others have claimed.
+cells it is about to run, a minute at a time, and leaves alone what others have claimed.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import os
 import platform
 import socket
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -169,6 +170,28 @@ class Store:
                     self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", lease)
                     mine.add(key)
         return mine
+
+    @contextlib.contextmanager
+    def renewing(self) -> Iterator[None]:
+        """Renew the claims of this process, by a thread: compiling or a chunk may take long."""
+        done = threading.Event()
+
+        def renew() -> None:
+            while not done.wait(LEASE_SECONDS / 3):
+                # A store that is busy or gone is met again by whoever writes results.
+                with contextlib.suppress(sqlite3.Error):
+                    db = sqlite3.connect(self.path, timeout=LEASE_SECONDS / 3)
+                    with contextlib.closing(db), db:
+                        until = (time.time() + LEASE_SECONDS, self._owner)
+                        db.execute("UPDATE claims SET until = ? WHERE owner = ?", until)
+
+        thread = threading.Thread(target=renew, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -29,5 +29,4 @@ def _cell(item: training.Steps) -> Stack:
     paper = "–" if item.paper is None else str(item.paper)
     if item.ours is None:
         return Stack("not run", paper, "not run")
-    shown = f"> {item.most}" if item.ours.steps is None else str(item.ours.steps)
-    return Stack(shown if item.ours.sure else f"~{shown}", paper, "unjudged")
+    return Stack(str(item.ours), paper, "unjudged")

@@ -4,36 +4,24 @@ from typing import NamedTuple
 
 from hopscale.paper import ebm
 from hopscale.paper.least import COLUMNS, PROFILES, Least, Search, settings
-from hopscale.paper.views.book import Book, Results
+from hopscale.paper.views.book import Book
 
 PROFILE = {"quick": "quick", "paper": "full"}
 
 
 class Steps(NamedTuple):
-    """One cell: ours, None if its runs are not all there, and the paper's."""
+    """One cell: ours, None if nothing is known of it, and the paper's."""
 
     data: str
     column: str
     ours: Least | None
     paper: int | None
-    most: int  # of the numbers that were tried
-
-
-class _NotRun(Exception):
-    """A run that is not in the store."""
 
 
 def steps(book: Book) -> list[Steps]:
     """Data sets of the profile, then those that only the paper has."""
     profile = PROFILES[PROFILE[book.profile]]
-
-    def told(data: str, column: str, steps: int, seed: int) -> Results:
-        found = book.get(settings(profile, data, column, steps, seed))
-        if found is None:
-            raise _NotRun(f"{data}, {column}, {steps} steps")
-        return found
-
-    search = Search(profile, told)
+    search = Search(profile, lambda model: book.get(settings(profile, model)))
     printed = ebm.paper()
     names = dict.fromkeys([*profile.data, *(data for data, _ in printed)])
     return [
@@ -42,7 +30,6 @@ def steps(book: Book) -> list[Steps]:
             column=column,
             ours=_least(search, data, column) if data in profile.data else None,
             paper=printed.get((data, column)),
-            most=profile.counts[-1],
         )
         for data in names
         for column in COLUMNS
@@ -52,5 +39,5 @@ def steps(book: Book) -> list[Steps]:
 def _least(search: Search, data: str, column: str) -> Least | None:
     try:
         return search.least(data, column)
-    except (_NotRun, ArithmeticError):
+    except ArithmeticError:  # there is no reference
         return None
