@@ -82,7 +82,7 @@ def test_evaluation_is_one_object(folder):
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert result["iterations"] == 20
-    assert result["chains"] == 8
+    assert (result["chains"], result["resample"]) == (8, 0)
     assert -64 < result["test_log_likelihood"] < 0
     assert {"log_z", "log_z_error", "effective_chains", "seconds"} <= set(result)
     # Eight chains are fewer than the ten it takes, however equal their weights.
@@ -90,6 +90,13 @@ def test_evaluation_is_one_object(folder):
     assert "not a measurement" in result["warning"]
     assert "of 8 chains are effective, and 10 are needed" in result["warning"]
     assert done.stderr == f"hopscale: {result['warning']}\n"
+
+
+def test_an_evaluation_can_resample(folder):
+    options = ["--chains", "4", "--betas", "5", "--repeats", "2", "--split", "none", "--json"]
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resample", "0.9"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["resample"] == 0.9
 
 
 def test_an_evaluation_with_enough_chains_has_no_warning(folder):
@@ -174,6 +181,7 @@ def test_wrong_arguments_say_what_is_right(folder, tmp_path):
     assert 'precision "default", not "highest"' in fails(*again, "--precision", "highest")
     assert "channels 4, not 5" in fails(*again, "--channels", "5")
     assert "average or last" in fails("evaluate", str(folder), "--weights", "first")
+    assert "0 to 1; got 1.5" in fails("evaluate", str(folder), "--resample", "1.5")
     assert "no checkpoint or directory" in fails("evaluate", str(tmp_path / "none"))
     assert "give --checkpoint" in fails("sample", "ebm")
     assert "setting of ebm" in fails("sample", "ising", "--checkpoint", str(folder))

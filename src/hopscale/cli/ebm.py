@@ -187,6 +187,9 @@ def evaluate(
     chains: Annotated[int, Option(help="of each repeat")] = 100,
     betas: Annotated[int, Option(help="steps from the base to the model")] = 2_000,
     repeats: Annotated[int, Option(help="independent estimates")] = 5,
+    resample: Annotated[
+        float, Option(help="draw chains anew when fewer than this share are effective; 0: never")
+    ] = 0.0,
     seed: Annotated[int, Option(help="of the estimates")] = 0,
     resume: Annotated[
         bool, Option("--resume", help="keep repeats beside the checkpoint; go on from those there")
@@ -202,7 +205,8 @@ def evaluate(
 
     Where fewer than 10 chains, or than a tenth of all, are effective, the numbers are not a
     measurement: log Z is probably too low and likelihoods too high. The output says so; more
-    `--betas` help.
+    `--betas` help. With `--resample`, chains with the same beginning count as one, and 10 are
+    enough.
     """
     from hopscale import learn
     from hopscale.learn import checkpoint
@@ -223,6 +227,7 @@ def evaluate(
         repeats=repeats,
         sampler=_proposal(sampler, balance),
         scale=_tuner(scale),
+        resample=resample,
         key=seed,
         keep=found.path.with_name(EVALUATION) if resume else None,
         progress=progress and not as_json,
@@ -248,6 +253,7 @@ def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, 
         "log_z_error": estimate.error,
         "effective_chains": estimate.effective,
         "chains": estimate.log_weights.size,
+        "resample": estimate.resample,
         "reliable": estimate.reliable,
         "warning": None if estimate.reliable else _warning(estimate),
         "acceptance": estimate.acceptance,
@@ -261,12 +267,12 @@ def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, 
 
 
 def _warning(estimate: Any) -> str:
-    from hopscale.learn.ais import LEAST_EFFECTIVE, LEAST_SHARE
+    from hopscale.learn.ais import least_effective
 
     chains = estimate.log_weights.size
     return (
         f"not a measurement: {estimate.effective:.1f} of {chains} chains are effective, and "
-        f"{max(LEAST_EFFECTIVE, LEAST_SHARE * chains):g} are needed. log Z is probably too low, "
+        f"{least_effective(chains, estimate.resample):g} are needed. log Z is probably too low, "
         "likelihoods are probably too high, and the errors do not show it. Take more --betas."
     )
 

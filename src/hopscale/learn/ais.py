@@ -8,6 +8,14 @@ $$\log \pi_k(x) = (1 - \beta_k) \log \pi_0(x) + \beta_k \log \tilde\pi(x),
 The log-weight of a chain gains $(\beta_k - \beta_{k-1}) \log \tilde\pi(x) / \pi_0(x)$ where it is,
 before the step that leaves $\pi_k$ invariant. The mean weight estimates Z without bias (Neal,
 2001).
+
+Where there are many modes, chains in poor ones stay there and few weights stand for all. So chains
+may be drawn anew along the path, in proportion to their weights, each with the mean weight after
+that: a sequential Monte Carlo sampler (Del Moral, Doucet and Jasra, 2006), still without bias.
+Chains that descend from the same draw of the base are a family and not independent, so errors and
+effective numbers are those of the weights of families (Lee and Whiteley, 2018),
+
+$$W_a = \sum_{i \text{ descends from } a} w_i.$$
 """
 
 import hashlib
@@ -41,14 +49,24 @@ LEAST_SHARE = 0.1
 KEPT = "repeats of an estimate of log Z"
 
 
-def reliable(effective: float, chains: int) -> bool:
+def reliable(effective: float, chains: int, resample: float = 0.0) -> bool:
     """Whether an estimate of log Z is a measurement: effective chains at least 10 and a tenth.
 
     With fewer, a few heavy weights stand for all, and heavier ones were probably missed: log Z
     comes out too low, likelihoods too high, and the standard error does not show it. More betas
     help, more chains hardly.
+
+    Resampling at a tenth or more keeps a tenth of the chains effective by itself, and families
+    die out even where chains mix well: then 10 effective families are enough.
     """
-    return effective >= max(LEAST_EFFECTIVE, LEAST_SHARE * chains)
+    return effective >= least_effective(chains, resample)
+
+
+def least_effective(chains: int, resample: float) -> float:
+    """How many effective chains, or families, a measurement takes."""
+    if resample >= LEAST_SHARE:
+        return LEAST_EFFECTIVE
+    return max(LEAST_EFFECTIVE, LEAST_SHARE * chains)
 
 
 class LogZ(NamedTuple):
@@ -56,15 +74,17 @@ class LogZ(NamedTuple):
 
     Attributes:
         value: the log of the mean weight of all chains of all repeats.
-        error: its standard error, by resampling chains. It means nothing unless `reliable`: a few
-            heavy chains hide how many are missing.
-        effective: $(\\sum w)^2 / \\sum w^2$, the number of equal weights that would be as good.
+        error: its standard error, by a bootstrap of families. It means nothing unless `reliable`:
+            a few heavy chains hide how many are missing.
+        effective: $(\\sum W)^2 / \\sum W^2$, the number of equal weights that would be as good.
         by_repeat: log of the mean weight of each repeat.
-        log_weights: of each chain.
+        log_weights: of each family, the chains that descend from the same draw of the base: -inf
+            if it died out. Without resampling a family is a chain.
         acceptance: mean acceptance probability along the path.
         scale: mean scale along the path.
         samples: where the chains ended, at the model itself.
         seconds: all in all, compiling included.
+        resample: as given.
     """
 
     value: float
@@ -76,11 +96,12 @@ class LogZ(NamedTuple):
     scale: float
     samples: np.ndarray
     seconds: float
+    resample: float = 0.0
 
     @property
     def reliable(self) -> bool:
         """Whether `value` is a measurement, by the rule of `reliable`."""
-        return reliable(self.effective, self.log_weights.size)
+        return reliable(self.effective, self.log_weights.size, self.resample)
 
 
 def log_z(
@@ -92,6 +113,7 @@ def log_z(
     repeats: int = 5,
     sampler: Sampler | None = None,
     scale: Tuner | None = None,
+    resample: float = 0.0,
     key: Any = 0,
     keep: Path | None = None,
     progress: bool = False,
@@ -109,6 +131,8 @@ def log_z(
         scale: one for all chains; `Adaptive()` unless said. It is tuned along the path by one more
             repeat, whose weights are not used: the others follow the same scales, so that no step
             depends on what its chain did before.
+        resample: draw chains anew when fewer than this share of them are effective; 0 is never,
+            which is plain annealed importance sampling.
         key: a seed or a JAX key.
         keep: a file for the repeats that are done; if it holds some of the same estimate already,
             these are not made again.
@@ -121,11 +145,12 @@ def log_z(
     path = _path(betas, target.dtype)
     count("chains", chains, least=2)
     count("repeats", repeats, least=1)
+    share = _share(resample)
     scale.check(target.num_sites)
     tuner = jax.tree.map(jnp.asarray, scale.ready(sampler))
     if tuner.init(target.num_sites, chains, target.dtype).scale.ndim:
         raise ValueError(f"log_z takes one scale for all chains; got {scale!r}.")
-    program = Program(target, base, sampler, tuner, path, native.in_use())
+    program = Program(target, base, sampler, tuner, path, native.in_use(), share)
     return _estimate(program, chains, repeats, as_key(key), keep, progress, began)
 
 
@@ -157,7 +182,7 @@ def _estimate(program: Program, chains, repeats, key, keep, progress, began) -> 
                 archive.write(keep, _stacked(done), {"kind": KEPT, "fingerprint": mark})
     if len(done) < 2:
         raise KeyboardInterrupt
-    return _summary(done[1:], time.perf_counter() - began)
+    return _summary(done[1:], program.resample, time.perf_counter() - began)
 
 
 def _base(target: Any, base: Bernoulli | None) -> Bernoulli:
@@ -185,8 +210,15 @@ def _path(betas: Any, dtype) -> Float[Array, " betas"]:
     return jnp.asarray(values, dtype)
 
 
+def _share(resample: Any) -> float:
+    number = isinstance(resample, int | float | np.number) and not isinstance(resample, bool)
+    if not number or not 0 <= resample <= 1:
+        raise ValueError(f"resample must be a share of the chains, 0 to 1; got {resample!r}.")
+    return float(resample)
+
+
 class _Repeat(NamedTuple):
-    """What a repeat leaves."""
+    """What a repeat leaves; the weights are those of families."""
 
     log_weights: np.ndarray
     scales: np.ndarray
@@ -195,8 +227,15 @@ class _Repeat(NamedTuple):
 
     @staticmethod
     def of(carry: Carry) -> "_Repeat":
-        parts = (carry.log_weights, carry.scales, carry.accepted, carry.chains.x)
-        return _Repeat(*map(np.asarray, parts))
+        weights = families(np.asarray(carry.log_weights), np.asarray(carry.ancestors))
+        return _Repeat(weights, *map(np.asarray, (carry.scales, carry.accepted, carry.chains.x)))
+
+
+def families(log_weights: np.ndarray, ancestors: np.ndarray) -> np.ndarray:
+    """The log of the summed weight of each family; -inf if it died out."""
+    summed = np.full(len(log_weights), -np.inf)
+    np.logaddexp.at(summed, ancestors, log_weights.astype(np.float64))
+    return summed
 
 
 def _stacked(repeats: list[_Repeat]) -> dict[str, np.ndarray]:
@@ -210,8 +249,8 @@ def _kept(path: Path, mark: str) -> list[_Repeat]:
     arrays, about = archive.read(path, KEPT)
     if about["fingerprint"] != mark:
         raise ValueError(
-            f"{path} holds repeats of another estimate: the model, chains, betas, sampler, scale "
-            "or seed differ. Remove it to begin anew."
+            f"{path} holds repeats of another estimate: the model, chains, betas, sampler, scale, "
+            "resample or seed differ. Remove it to begin anew."
         )
     columns = (arrays[name] for name in _Repeat._fields)
     return [_Repeat(*parts) for parts in zip(*columns, strict=True)]
@@ -219,15 +258,16 @@ def _kept(path: Path, mark: str) -> list[_Repeat]:
 
 def _fingerprint(program: Program, chains: int, key: Key[Array, ""]) -> str:
     """Of all that decides a repeat."""
-    text = f"{chains} {describe(program.sampler)} {type(program.tuner).__name__}"
+    tuner = type(program.tuner).__name__
+    text = f"{chains} {describe(program.sampler)} {tuner} {program.resample}"
     made = hashlib.sha256(text.encode())
     for leaf in jax.tree.leaves(eqx.filter((program, jax.random.key_data(key)), eqx.is_array)):
         made.update(np.asarray(leaf).tobytes())
     return made.hexdigest()
 
 
-def _summary(repeats: list[_Repeat], seconds: float) -> LogZ:
-    log_weights = np.stack([one.log_weights.astype(np.float64) for one in repeats])
+def _summary(repeats: list[_Repeat], resample: float, seconds: float) -> LogZ:
+    log_weights = np.stack([one.log_weights for one in repeats])
     scales = repeats[0].scales[1:]
     value, error, effective = log_mean(log_weights.reshape(-1))
     return LogZ(
@@ -240,15 +280,20 @@ def _summary(repeats: list[_Repeat], seconds: float) -> LogZ:
         scale=float(scales.mean()),
         samples=np.concatenate([one.samples for one in repeats]),
         seconds=seconds,
+        resample=resample,
     )
 
 
 def log_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
-    """The log of the mean weight, its standard error by resampling, and the effective number."""
+    """The log of the mean weight, its standard error by a bootstrap, and the effective number.
+
+    Draws of the bootstrap without any weight, which only few families make likely, are left out.
+    """
     top = log_weights.max()
     weights = np.exp(log_weights - top)
     rows = np.random.default_rng(0).integers(0, weights.size, (RESAMPLES, weights.size))
-    resampled = np.log(weights[rows].mean(axis=1))
+    means = weights[rows].mean(axis=1)
+    resampled = np.log(means[means > 0])
     effective = weights.sum() ** 2 / (weights**2).sum()
     return float(top + np.log(weights.mean())), float(resampled.std(ddof=1)), float(effective)
 

@@ -1,6 +1,7 @@
 """Chains that walk from the base to a target: the compiled part of annealed importance sampling.
 
-A chain carries what the target says of its state, so that another beta needs no evaluation.
+A chain carries what the target says of its state, so that another beta needs no evaluation. Where
+weights have become uneven, chains are drawn anew in proportion to them.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -78,12 +79,16 @@ class Program(NamedTuple):
     tuner: Tuner
     betas: Float[Array, " betas"]
     implementation: str
+    resample: float = 0.0
 
 
 class Carry(NamedTuple):
+    """All that a step changes; `ancestors`: which draw of the base a chain descends from."""
+
     key: Key[Array, ""]
     chains: OnPath
     log_weights: Float[Array, " chains"]
+    ancestors: Int[Array, " chains"]
     tuner: TunerState
     scales: Float[Array, " betas"]
     accepted: Float[Array, ""]
@@ -100,6 +105,7 @@ def start(program: Program, key: Key[Array, ""], chains: int) -> Carry:
         key=key_walk,
         chains=jax.vmap(lambda one: at.init(program.target, one))(x),
         log_weights=jnp.zeros(chains, dtype),
+        ancestors=jnp.arange(chains),
         tuner=program.tuner.init(program.target.num_sites, chains, dtype),
         scales=jnp.ones_like(program.betas),
         accepted=jnp.zeros((), dtype),
@@ -113,7 +119,10 @@ def anneal(fixed: tuple[Program, tuple[Array, Array, Array]], carry: Carry) -> C
 
     def stage(k, carry: Carry) -> Carry:
         rise = program.betas[k] - program.betas[k - 1]
-        return _move(program, k, pilot, _weigh(program, rise, carry))
+        carry = _weigh(program, rise, carry)
+        if program.resample:
+            carry = _resample(program.resample, k, carry)
+        return _move(program, k, pilot, carry)
 
     with native.use(program.implementation):
         return jax.lax.fori_loop(begin, end, stage, carry)
@@ -124,6 +133,36 @@ def _weigh(program: Program, rise: Float[Array, ""], carry: Carry) -> Carry:
     at_base = jax.vmap(program.base.log_prob)(carry.chains.x)
     gain = rise * (carry.chains.full - at_base)
     return carry._replace(log_weights=carry.log_weights + gain)
+
+
+def _resample(share: float, k: Int[Array, ""], carry: Carry) -> Carry:
+    r"""Draw chains anew if $(\sum w)^2 / \sum w^2$ is below a share of them.
+
+    Each then has the mean weight. Nothing branches: chains that stay are their own copies.
+    """
+    log_weights, size = carry.log_weights, len(carry.log_weights)
+    weights = jax.nn.softmax(log_weights)
+    uneven = 1.0 / jnp.sum(weights**2) < share * size
+    key = jax.random.fold_in(jax.random.fold_in(carry.key, 0), k)  # steps fold in 1, 2, ...
+    chosen = jnp.where(uneven, systematic(key, weights), jnp.arange(size))
+    mean = jax.nn.logsumexp(log_weights) - jnp.log(size)
+    return carry._replace(
+        chains=jax.tree.map(lambda one: one[chosen], carry.chains),
+        log_weights=jnp.where(uneven, mean, log_weights),
+        ancestors=carry.ancestors[chosen],
+    )
+
+
+def systematic(key: Key[Array, ""], weights: Float[Array, " n"]) -> Int[Array, " n"]:
+    r"""Indices in proportion to weights, by one number $u \in (0, 1]$.
+
+    Copy k is the first i with $n (w_1 + \dots + w_i) / \sum w \geq k + u$, so that each index has
+    its expected number of copies, rounded down or up, and an index of no weight has none.
+    """
+    size = len(weights)
+    sums = jnp.cumsum(weights)
+    marks = jnp.arange(size) + (1.0 - jax.random.uniform(key, dtype=weights.dtype))
+    return jnp.searchsorted(size * (sums / sums[-1]), marks, method="compare_all")
 
 
 def _move(program: Program, k: Int[Array, ""], pilot, carry: Carry) -> Carry:
