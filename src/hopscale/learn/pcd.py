@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import metropolis, native
 from hopscale.learn import buffer as replay
+from hopscale.learn import compiling
 from hopscale.learn.ebm import EBM, trainable
 from hopscale.sampler import Sampler
 from hopscale.scale import Tuner, TunerState
@@ -163,7 +164,7 @@ def start(network, base: Bernoulli, scale: Tuner, settings: PCD, key: Key[Array,
 _draw_base = eqx.filter_jit(replay.draw_base)
 
 
-@eqx.filter_jit(donate="all-except-first")
+@eqx.filter_jit(donate="all-except-first", compiler_options=compiling.OPTIONS)
 def advance(
     fixed: tuple[Program, Int[Array, ""]], state: Learner, records: Float[Array, "rows 6"]
 ) -> tuple[Learner, Array, Int[Array, ""], Bool[Array, ""]]:

@@ -1,0 +1,10 @@
+"""How programs that hold a network are compiled."""
+
+# On a GPU a pass through a network is a hundred short kernels, and launching them one by one takes
+# longer than running them. XLA can launch stretches of them as one CUDA graph; by default these
+# stretches end at each convolution. Other devices ignore the option.
+OPTIONS = {
+    "xla_gpu_enable_command_buffer": (
+        "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONVOLUTION"
+    )
+}
