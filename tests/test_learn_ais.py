@@ -88,7 +88,7 @@ def test_log_z_with_resampling_agrees_with_enumeration(resample):
     assert np.isinf(estimate.log_weights).any()  # some families died out: chains were drawn anew
     assert off(estimate, louder) < ERRORS
     assert estimate.error < 0.2
-    assert estimate.reliable
+    assert estimate.effective > 50
     assert estimate.resample == resample
 
 
@@ -201,14 +201,14 @@ def test_families_tell_the_error_of_a_repeat():
     assert 0.7 < np.sqrt(np.mean(np.square(errors))) / actual < 1.5
 
 
-def test_ten_families_are_a_measurement():
-    assert reliable(10, 600, 0.5)
-    assert not reliable(9.9, 600, 0.5)
-    assert not reliable(59, 600, 0.05)  # too rare to keep a tenth effective
+def test_ten_families_alone_are_not_a_measurement():
+    """More than ten are effective here, less than a tenth, and the estimate is too low."""
     target = model()
-    louder = EBM(lambda x: 8.0 * target.network(x), target.base)
-    bad = log_z(louder, chains=300, betas=1, repeats=3, resample=0.5)
-    assert not bad.reliable
+    louder = EBM(lambda x: 4.0 * target.network(x), target.base)
+    low = log_z(louder, chains=100, betas=12, repeats=3, resample=0.5)
+    assert low.effective > 10
+    assert low.value + 2 * low.error < truth(louder)
+    assert not low.reliable
 
 
 def test_few_effective_chains_are_not_a_measurement():

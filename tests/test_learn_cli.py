@@ -82,7 +82,7 @@ def test_evaluation_is_one_object(folder):
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert result["iterations"] == 20
-    assert (result["chains"], result["resample"]) == (8, 0)
+    assert (result["chains"], result["resample"]) == (8, 0.5)
     assert -64 < result["test_log_likelihood"] < 0
     assert {"log_z", "log_z_error", "effective_chains", "seconds"} <= set(result)
     # Eight chains are fewer than the ten it takes, however equal their weights.

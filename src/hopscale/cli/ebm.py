@@ -189,7 +189,7 @@ def evaluate(
     repeats: Annotated[int, Option(help="independent estimates")] = 5,
     resample: Annotated[
         float, Option(help="draw chains anew when fewer than this share are effective; 0: never")
-    ] = 0.0,
+    ] = 0.5,
     seed: Annotated[int, Option(help="of the estimates")] = 0,
     resume: Annotated[
         bool, Option("--resume", help="keep repeats beside the checkpoint; go on from those there")
@@ -205,8 +205,7 @@ def evaluate(
 
     Where fewer than 10 chains, or than a tenth of all, are effective, the numbers are not a
     measurement: log Z is probably too low and likelihoods too high. The output says so; more
-    `--betas` help. With `--resample`, chains with the same beginning count as one, and 10 are
-    enough.
+    `--betas` help. Chains that `--resample` drew from the same one count as one.
     """
     from hopscale import learn
     from hopscale.learn import checkpoint
@@ -272,7 +271,7 @@ def _warning(estimate: Any) -> str:
     chains = estimate.log_weights.size
     return (
         f"not a measurement: {estimate.effective:.1f} of {chains} chains are effective, and "
-        f"{least_effective(chains, estimate.resample):g} are needed. log Z is probably too low, "
+        f"{least_effective(chains):g} are needed. log Z is probably too low, "
         "likelihoods are probably too high, and the errors do not show it. Take more --betas."
     )
 

@@ -49,23 +49,21 @@ LEAST_SHARE = 0.1
 KEPT = "repeats of an estimate of log Z"
 
 
-def reliable(effective: float, chains: int, resample: float = 0.0) -> bool:
+def reliable(effective: float, chains: int) -> bool:
     """Whether an estimate of log Z is a measurement: effective chains at least 10 and a tenth.
 
     With fewer, a few heavy weights stand for all, and heavier ones were probably missed: log Z
     comes out too low, likelihoods too high, and the standard error does not show it. More betas
     help, more chains hardly.
 
-    Resampling at a tenth or more keeps a tenth of the chains effective by itself, and families
-    die out even where chains mix well: then 10 effective families are enough.
+    With resampling it is families that count. The tenth holds for them too: the few families of
+    each repeat add up to 10 over many repeats, and still miss the same modes.
     """
-    return effective >= least_effective(chains, resample)
+    return effective >= least_effective(chains)
 
 
-def least_effective(chains: int, resample: float) -> float:
+def least_effective(chains: int) -> float:
     """How many effective chains, or families, a measurement takes."""
-    if resample >= LEAST_SHARE:
-        return LEAST_EFFECTIVE
     return max(LEAST_EFFECTIVE, LEAST_SHARE * chains)
 
 
@@ -101,7 +99,7 @@ class LogZ(NamedTuple):
     @property
     def reliable(self) -> bool:
         """Whether `value` is a measurement, by the rule of `reliable`."""
-        return reliable(self.effective, self.log_weights.size, self.resample)
+        return reliable(self.effective, self.log_weights.size)
 
 
 def log_z(
@@ -113,7 +111,7 @@ def log_z(
     repeats: int = 5,
     sampler: Sampler | None = None,
     scale: Tuner | None = None,
-    resample: float = 0.0,
+    resample: float = 0.5,
     key: Any = 0,
     keep: Path | None = None,
     progress: bool = False,
