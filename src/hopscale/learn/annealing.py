@@ -6,12 +6,12 @@ weights have become uneven, chains are drawn anew in proportion to them.
 
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from hopscale import metropolis, native
+from hopscale.learn.compiling import compiled
 from hopscale.learn.ebm import draw_base
 from hopscale.sampler import Move, Sampler
 from hopscale.scale import Tuner, TunerState
@@ -94,7 +94,7 @@ class Carry(NamedTuple):
     accepted: Float[Array, ""]
 
 
-@eqx.filter_jit
+@compiled()
 def start(program: Program, key: Key[Array, ""], chains: int) -> Carry:
     """Exact draws of the base."""
     key_base, key_walk = jax.random.split(key)
@@ -112,7 +112,7 @@ def start(program: Program, key: Key[Array, ""], chains: int) -> Carry:
     )
 
 
-@eqx.filter_jit
+@compiled()
 def anneal(fixed: tuple[Program, tuple[Array, Array, Array]], carry: Carry) -> Carry:
     """Take the steps from one number up to another; a pilot tunes the scales, others follow."""
     program, (begin, end, pilot) = fixed

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import metropolis, native
 from hopscale.learn import buffer as replay
-from hopscale.learn import compiling
+from hopscale.learn.compiling import compiled
 from hopscale.learn.ebm import EBM, trainable
 from hopscale.sampler import Sampler
 from hopscale.scale import Tuner, TunerState
@@ -122,9 +122,11 @@ class Program(NamedTuple):
     implementation: str
 
 
-def program(key, data, base, sampler: Sampler, scale: Tuner, settings: PCD) -> Program:
-    """Everything put where the compiled loop wants it."""
-    known = jax.default_backend() != "cpu"
+def program(
+    key, data, base, sampler: Sampler, scale: Tuner, settings: PCD, any_steps: bool = False
+) -> Program:
+    """Everything put where the compiled loop wants it; `any_steps`: the number stays open."""
+    known = jax.default_backend() != "cpu" and not any_steps
     return Program(
         key=key,
         data=jnp.asarray(data),
@@ -164,7 +166,7 @@ def start(network, base: Bernoulli, scale: Tuner, settings: PCD, key: Key[Array,
 _draw_base = eqx.filter_jit(replay.draw_base)
 
 
-@eqx.filter_jit(donate="all-except-first", compiler_options=compiling.OPTIONS)
+@compiled(donate="all-except-first")
 def advance(
     fixed: tuple[Program, Int[Array, ""]], state: Learner, records: Float[Array, "rows 6"]
 ) -> tuple[Learner, Array, Int[Array, ""], Bool[Array, ""]]:

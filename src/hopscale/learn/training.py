@@ -80,6 +80,7 @@ def train_ebm(
     notes: dict[str, Any] | None = None,
     progress: bool = True,
     chunk: int | None = None,
+    any_steps: bool = False,
 ) -> Trained:
     """Learn the network of a model by persistent contrastive divergence.
 
@@ -102,6 +103,8 @@ def train_ebm(
         notes: kept in the checkpoints, to read them by; a run with other notes is another run.
         progress: show a progress bar where there is a terminal.
         chunk: iterations between two looks at the run. None: about a second.
+        any_steps: compile for any number of steps, where models with many are trained in turn.
+            Otherwise a GPU gets a program that knows the number, and is a little faster.
 
     Raises:
         DivergedError: naming the last checkpoint, from before training diverged.
@@ -112,7 +115,7 @@ def train_ebm(
     scale = Adaptive() if scale is None else scale
     settings = PCD() if settings is None else settings
     data = _check(model, data, scale, iterations, every, minutes)
-    trainer = _Trainer(model, data, sampler, scale, settings, as_key(key), notes or {})
+    trainer = _Trainer(model, data, sampler, scale, settings, as_key(key), notes or {}, any_steps)
     folder = None if directory is None else Path(directory)
     if folder is not None:
         trainer.enter(folder, resume)
@@ -154,9 +157,9 @@ def _check(model, data, scale: Tuner, iterations, every, minutes) -> np.ndarray:
 class _Trainer:
     """The host's side of training: calls the compiled iterations and keeps what they record."""
 
-    def __init__(self, model, data, sampler, scale, settings, key, notes):
+    def __init__(self, model, data, sampler, scale, settings, key, notes, any_steps):
         key_buffer, key_run = jax.random.split(key)
-        self.program = pcd.program(key_run, data, model.base, sampler, scale, settings)
+        self.program = pcd.program(key_run, data, model.base, sampler, scale, settings, any_steps)
         self.state = pcd.start(model.network, model.base, scale, settings, key_buffer)
         self.fingerprint = packing.fingerprint(model, data, sampler, scale, settings, key)
         self.notes, self.settings = notes, settings

@@ -38,6 +38,9 @@ def run(
 
     Returns:
         Whether the table is complete.
+
+    Raises:
+        ArithmeticError: at the end, where a reference diverged.
     """
     lines = Console(stderr=True)
     experiment = Table2(
@@ -45,6 +48,8 @@ def run(
     )
     complete = experiment.run()
     Console().print(table(experiment.found(), experiment.profile))
+    if experiment.problems:
+        raise ArithmeticError(" ".join(experiment.problems.values()))
     return complete
 
 
@@ -77,6 +82,7 @@ class Table2:
             profile = PROFILES[profile]
         self.store, self.profile, self.say, self.data_dir = store, profile, say, data_dir
         self.search = Search(profile, lambda model: store.get(settings_of(profile, model)))
+        self.problems: dict[str, str] = {}  # of data sets that have no reference
         self._end = np.inf if minutes is None else time.monotonic() + 60 * minutes
 
     def run(self) -> bool:
@@ -98,7 +104,10 @@ class Table2:
     def found(self) -> dict[str, dict[str, Least | None]]:
         """What is known of the least number of steps, by data set and sampler."""
         return {
-            data: {column: self.search.least(data, column) for column in COLUMNS}
+            data: {
+                column: None if data in self.problems else self.search.least(data, column)
+                for column in COLUMNS
+            }
             for data in self.profile.data
         }
 
@@ -120,7 +129,14 @@ class Table2:
         return f"a data set takes up to {most:.0f} minutes in one process, less if few steps do"
 
     def _wanted(self) -> list[Model]:
-        return [model for data in self.profile.data for model in self.search.wanted(data)]
+        """Of all data sets; those without a reference are left."""
+        wanted = []
+        for data in self.profile.data:
+            try:
+                wanted += self.search.wanted(data)
+            except ArithmeticError as error:
+                self.problems[data] = str(error)
+        return wanted
 
     def _claimed(self, wanted: list[Model]) -> Model | None:
         """The first that no other process is at."""
@@ -145,7 +161,7 @@ class Table2:
         except learn.DivergedError as error:
             return {"diverged": True, "why": str(error)}
         self._show(settings, trained)
-        sizes = {name: settings[name] for name in ("chains", "betas", "repeats")}
+        sizes = {name: settings[name] for name in ("chains", "betas", "repeats", "resample")}
         normalizer = learn.log_z(trained.model, key=settings["seed"], progress=True, **sizes)
         if len(normalizer.by_repeat) < settings["repeats"]:
             raise KeyboardInterrupt
@@ -155,6 +171,7 @@ class Table2:
             "log_likelihood": score.value,
             "error": score.error,
             "effective": normalizer.effective,
+            "log_z": normalizer.by_repeat.tolist(),
             "scale": trained.scale,
             "acceptance": float(np.mean(trained.history["acceptance"][-500:])),
             "training_seconds": trained.seconds,
@@ -184,6 +201,7 @@ class Table2:
             directory=folder,
             resume=folder.is_dir() and bool(checkpoint.paths(folder)),
             minutes=None if np.isinf(self._left) else self._left / 60,
+            any_steps=True,
         )
         if trained.interrupted:
             raise KeyboardInterrupt  # the checkpoints stay, for the next time

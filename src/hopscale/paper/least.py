@@ -59,6 +59,7 @@ class Profile:
     chains: int
     betas: int
     repeats: int
+    resample: float
 
 
 PROFILES = {
@@ -79,24 +80,26 @@ PROFILES = {
         chains=100,
         betas=1_000,
         repeats=2,
+        resample=0.5,
     ),
     "full": Profile(
         data=("static-mnist", "dynamic-mnist", "omniglot", "caltech"),
         network="resnet",
         channels=64,
-        iterations=20_000,
-        rate=1e-4,
-        warmup=2_000,
-        average=0.999,
-        buffer=10_000,
+        iterations=2_000,
+        rate=3e-4,
+        warmup=300,
+        average=0.998,
+        buffer=2_000,
         precision="bfloat16",
         counts=(5, 10, 15, 20, 30, 40, 60, 80, 90, 100),
         reference=40,
         seeds=(0,),
-        margin=1.0,
-        chains=200,
-        betas=5_000,
+        margin=5.0,
+        chains=300,
+        betas=4_000,
         repeats=3,
+        resample=0.5,
     ),
 }
 
