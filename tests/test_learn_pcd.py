@@ -116,12 +116,13 @@ def test_chunks_do_not_show_and_the_users_model_is_left_alone():
     assert not same(once.last, given)
 
 
-def test_the_number_of_steps_does_not_compile_anew():
-    train(2)
-    compiled = pcd.advance._cached._cache_size()
+def test_the_number_of_steps_does_not_compile_anew(monkeypatch):
+    first = train(2)
+    monkeypatch.setattr(pcd, "_iteration", None)  # tracing it again would fail
     other = train(2, PCD(**{**SMALL.__dict__, "steps": 5}))
-    assert pcd.advance._cached._cache_size() == compiled
-    assert not same(other.samples, train(2).samples)
+    assert not same(other.samples, first.samples)
+    with pytest.raises(TypeError, match="not callable"):
+        train(2, PCD(**{**SMALL.__dict__, "batch": 21}))
 
 
 def test_a_known_number_of_steps_gives_the_same_walk():
@@ -237,3 +238,18 @@ BAD = {
 def test_what_cannot_work_says_so(words):
     with pytest.raises((ValueError, TypeError), match=words):
         BAD[words]()
+
+
+def test_programs_from_a_cache_do_without_graphs(tmp_path, monkeypatch):
+    """cuDNN fails in a CUDA graph of a program that was not compiled in this process."""
+    from hopscale.learn import compiling
+
+    monkeypatch.setitem(compiling.GRAPHS, "no_such_option", "1")
+    double = compiling.compiled()(lambda x: 2 * x)
+    with pytest.raises(Exception, match="no_such_option"):
+        double(jnp.ones(2))
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    try:
+        assert double(jnp.ones(2)).tolist() == [2.0, 2.0]
+    finally:
+        jax.config.update("jax_compilation_cache_dir", None)

@@ -1,11 +1,14 @@
 """How programs that hold a network are compiled."""
 
+import functools
+
 import equinox as eqx
+import jax
 
 # On a GPU a pass through a network is a hundred short kernels, and launching them one by one takes
 # longer than running them. XLA can launch stretches of them as one CUDA graph; by default these
 # stretches end at each convolution. Other devices ignore the option.
-OPTIONS = {
+GRAPHS = {
     "xla_gpu_enable_command_buffer": (
         "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONVOLUTION"
     )
@@ -13,5 +16,21 @@ OPTIONS = {
 
 
 def compiled(**more):
-    """Equinox's `filter_jit` with these options."""
-    return eqx.filter_jit(compiler_options=OPTIONS, **more)  # type: ignore[call-overload]
+    """Equinox's `filter_jit`, with convolutions in CUDA graphs where that works.
+
+    It does not for a program that comes from JAX's persistent compilation cache: cuDNN fails
+    (status 5003) when a convolution first runs inside a graph, without the trials that compiling
+    makes. So with such a cache in use programs are compiled the usual way.
+    """
+
+    def decorate(function):
+        usual = eqx.filter_jit(function, **more)
+        graphs = eqx.filter_jit(function, compiler_options=GRAPHS, **more)  # type: ignore[call-overload]
+
+        @functools.wraps(function)
+        def call(*arguments):
+            return (usual if jax.config.jax_compilation_cache_dir else graphs)(*arguments)  # type: ignore[attr-defined]
+
+        return call
+
+    return decorate

@@ -7,7 +7,7 @@ judged and stored. Several processes may work on one store.
 import contextlib
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,24 @@ from rich.table import Table
 
 from hopscale.paper import tables
 from hopscale.paper.cells import digest
-from hopscale.paper.least import COLUMNS, PROFILES, REFERENCE, Least, Model, Profile, Search
+from hopscale.paper.least import (
+    COLUMNS,
+    PROFILES,
+    REFERENCE,
+    Least,
+    Model,
+    NoReferenceError,
+    Profile,
+    Search,
+)
 from hopscale.paper.least import settings as settings_of
 from hopscale.paper.store import Store
 
+Found = Mapping[str, Mapping[str, Least | None]]  # by data set and sampler
+
 CHECKPOINTS = "ebm-checkpoints"  # folders beside the store
 PICTURES = "pictures"
+OWN_PROGRAM = 30  # from so many steps on a faster program is worth its compilation, on a GPU
 
 
 def run(
@@ -40,7 +52,7 @@ def run(
         Whether the table is complete.
 
     Raises:
-        ArithmeticError: at the end, where a reference diverged.
+        NoReferenceError: at the end, where a reference diverged.
     """
     lines = Console(stderr=True)
     experiment = Table2(
@@ -49,7 +61,7 @@ def run(
     complete = experiment.run()
     Console().print(table(experiment.found(), experiment.profile))
     if experiment.problems:
-        raise ArithmeticError(" ".join(experiment.problems.values()))
+        raise NoReferenceError(" ".join(experiment.problems.values()))
     return complete
 
 
@@ -82,7 +94,7 @@ class Table2:
             profile = PROFILES[profile]
         self.store, self.profile, self.say, self.data_dir = store, profile, say, data_dir
         self.search = Search(profile, lambda model: store.get(settings_of(profile, model)))
-        self.problems: dict[str, str] = {}  # of data sets that have no reference
+        self.problems: dict[str, str] = {}  # of data sets whose reference diverged
         self._end = np.inf if minutes is None else time.monotonic() + 60 * minutes
 
     def run(self) -> bool:
@@ -101,13 +113,10 @@ class Table2:
                     return False
         return True
 
-    def found(self) -> dict[str, dict[str, Least | None]]:
+    def found(self) -> Found:
         """What is known of the least number of steps, by data set and sampler."""
         return {
-            data: {
-                column: None if data in self.problems else self.search.least(data, column)
-                for column in COLUMNS
-            }
+            data: {column: self.search.least(data, column) for column in COLUMNS}
             for data in self.profile.data
         }
 
@@ -134,7 +143,7 @@ class Table2:
         for data in self.profile.data:
             try:
                 wanted += self.search.wanted(data)
-            except ArithmeticError as error:
+            except NoReferenceError as error:
                 self.problems[data] = str(error)
         return wanted
 
@@ -201,7 +210,7 @@ class Table2:
             directory=folder,
             resume=folder.is_dir() and bool(checkpoint.paths(folder)),
             minutes=None if np.isinf(self._left) else self._left / 60,
-            any_steps=True,
+            any_steps=settings["steps"] < OWN_PROGRAM,
         )
         if trained.interrupted:
             raise KeyboardInterrupt  # the checkpoints stay, for the next time
@@ -255,7 +264,7 @@ def paper() -> dict[tuple[str, str], int]:
     }
 
 
-def rows(found: dict[str, dict[str, Least | None]]) -> list[dict[str, str]]:
+def rows(found: Found) -> list[dict[str, str]]:
     """The table as rows of text: ours by data set, then the paper's."""
     made = []
     for data, columns in found.items():
@@ -270,7 +279,7 @@ def rows(found: dict[str, dict[str, Least | None]]) -> list[dict[str, str]]:
     return sorted(made, key=lambda row: (order[row["data"]], row["source"]))
 
 
-def table(found: dict[str, dict[str, Least | None]], profile: Profile) -> Table:
+def table(found: Found, profile: Profile) -> Table:
     """The same, to be printed."""
     made = Table(title="Table 2: least number of steps an iteration")
     for name in ("data", "", *COLUMNS):

@@ -34,6 +34,7 @@ COLUMNS = {
     "ALBP_s": ("sqrt", "adaptive"),
 }
 REFERENCE = "ALBP_s"
+AHEAD = 2  # models of a sampler to offer at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +105,10 @@ PROFILES = {
 }
 
 
+class NoReferenceError(ArithmeticError):
+    """The reference of a data set diverged."""
+
+
 class Model(NamedTuple):
     """One model to train."""
 
@@ -157,7 +162,10 @@ class Search:
         self.profile, self.known = profile, known
 
     def least(self, data: str, column: str) -> Least | None:
-        """The least number that suffices, as far as it is known; None if nothing is."""
+        """The least number that suffices, as far as it is known; None if nothing is.
+
+        Where there is no reference, that a number diverges is all that can be known of it.
+        """
         counts = self.profile.counts
         above = 0
         for steps, following in itertools.zip_longest(counts, counts[1:]):
@@ -177,11 +185,15 @@ class Search:
     def wanted(self, data: str) -> list[Model]:
         """Models that were not run, those that are needed soonest first; empty at the end.
 
-        Behind the first of each sampler come those that will be needed unless it suffices: for
+        Behind the first of each sampler comes the one that will be needed unless it suffices, for
         more processes than samplers.
+
+        Raises:
+            NoReferenceError: the reference diverged, and there is nothing to compare with.
         """
+        self.reference(data)
         first = [model for model in self._references(data) if self.known(model) is None]
-        columns = [list(self._needed(data, column)) for column in COLUMNS]
+        columns = [itertools.islice(self._needed(data, column), AHEAD) for column in COLUMNS]
         turns = itertools.chain.from_iterable(itertools.zip_longest(*columns))
         return list(dict.fromkeys([*first, *(model for model in turns if model is not None)]))
 
@@ -189,7 +201,7 @@ class Search:
         """The log-likelihood that counts as good."""
         results = [self.known(model) for model in self._references(data)]
         if any(result is not None and result["diverged"] for result in results):
-            raise ArithmeticError(
+            raise NoReferenceError(
                 f"on {data}, {REFERENCE} with {self.profile.reference} steps diverged: there is no "
                 "reference. Take a smaller rate."
             )
@@ -214,10 +226,13 @@ class Search:
 
     def _verdict(self, data: str, column: str, steps: int) -> Verdict | None:
         """Whether so many steps are enough with every seed; None if that is not known yet."""
-        level = self.reference(data)
         results = [self.known(Model(data, column, steps, seed)) for seed in self.profile.seeds]
         if any(result is not None and result["diverged"] for result in results):
             return Verdict(enough=False, sure=True)
+        try:
+            level = self.reference(data)
+        except NoReferenceError:
+            level = None
         if level is None:
             return None
         sure = all(self._measured(model) for model in self._references(data))

@@ -28,16 +28,9 @@ def steps(book: Book) -> list[Steps]:
         Steps(
             data=data,
             column=column,
-            ours=_least(search, data, column) if data in profile.data else None,
+            ours=search.least(data, column) if data in profile.data else None,
             paper=printed.get((data, column)),
         )
         for data in names
         for column in COLUMNS
     ]
-
-
-def _least(search: Search, data: str, column: str) -> Least | None:
-    try:
-        return search.least(data, column)
-    except ArithmeticError:  # there is no reference
-        return None
