@@ -238,7 +238,9 @@ def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(store, tmp_path, monkeyp
 
 def test_the_table_is_printed(store, monkeypatch, capsys):
     monkeypatch.setattr(Table2, "run", lambda self: True)
-    assert ebm.run("quick", store)
+    outcome = ebm.run("quick", store)
+    assert outcome.complete
+    assert outcome.ran == 0
     out = capsys.readouterr().out
     assert "digits" in out
     assert "not run" in out

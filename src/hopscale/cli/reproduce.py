@@ -55,19 +55,19 @@ def reproduce(
     with Store(out / STORE) as store:
         runner = Runner(store, profile, minutes)
         outcomes = runner.run(wanted)
-        complete = all(outcome.complete for outcome in outcomes)
-        if "ebm" in asked or "all" in asked:
-            learnt = not runner.over and _table_2(store, profile, data_dir, runner.minutes_left)
-            complete = complete and learnt
+        learns = "ebm" in asked or "all" in asked
+        left = learns and runner.over  # no time for it
+        if learns and not left:
+            outcomes.append(_table_2(store, profile, data_dir, runner.minutes_left))
         page = report.write(out, store, profile)
     done = sum(outcome.ran for outcome in outcomes)
     console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
-    if not complete:
+    if left or not all(outcome.complete for outcome in outcomes):
         print("hopscale: stopped before the end; the same command goes on", file=sys.stderr)
         raise typer.Exit(130 if runner.stopped else 0)
 
 
-def _table_2(store, profile: str, data_dir: Path | None, minutes: float | None) -> bool:
+def _table_2(store, profile: str, data_dir: Path | None, minutes: float | None):
     """Training of deep EBMs: its models are cells of the same store."""
     from hopscale.paper import ebm
 

@@ -28,6 +28,7 @@ from hopscale.paper.least import (
     Search,
 )
 from hopscale.paper.least import settings as settings_of
+from hopscale.paper.reproduce import Outcome
 from hopscale.paper.store import Store
 
 Found = Mapping[str, Mapping[str, Least | None]]  # by data set and sampler
@@ -39,7 +40,7 @@ OWN_PROGRAM = 30  # from so many steps on a faster program is worth its compilat
 
 def run(
     profile: str, store: Store, data_dir: str | Path | None = None, minutes: float | None = None
-) -> bool:
+) -> Outcome:
     """Run what is missing, a line for each model, and print the table.
 
     Args:
@@ -48,13 +49,10 @@ def run(
         data_dir: of the data sets' files; "quick" needs none.
         minutes: stop after so long. None: no limit.
 
-    Returns:
-        Whether the table is complete.
-
     Raises:
         NoReferenceError: at the end, where a reference diverged.
     """
-    lines = Console(stderr=True)
+    lines, began = Console(stderr=True), time.monotonic()
     experiment = Table2(
         store, profile, data_dir, minutes, say=lambda line: lines.print(line, highlight=False)
     )
@@ -62,7 +60,8 @@ def run(
     Console().print(table(experiment.found(), experiment.profile))
     if experiment.problems:
         raise NoReferenceError(" ".join(experiment.problems.values()))
-    return complete
+    known, ran = len(store.rows("ebm")), experiment.ran
+    return Outcome("ebm", known, ran, time.monotonic() - began, complete)
 
 
 class _TimeIsUp(Exception):
@@ -94,6 +93,7 @@ class Table2:
             profile = PROFILES[profile]
         self.store, self.profile, self.say, self.data_dir = store, profile, say, data_dir
         self.search = Search(profile, lambda model: store.get(settings_of(profile, model)))
+        self.ran = 0
         self.problems: dict[str, str] = {}  # of data sets whose reference diverged
         self._end = np.inf if minutes is None else time.monotonic() + 60 * minutes
 
@@ -127,8 +127,9 @@ class Table2:
         known = {**self._train(settings), "seconds": time.monotonic() - began}
         self.store.put(settings, known, kind="ebm")
         self._forget(settings)
+        self.ran += 1
         self.say(_line(model, known))
-        if (model.column, model.steps) == (REFERENCE, self.profile.reference):
+        if model == Model(model.data, REFERENCE, self.profile.reference, self.profile.seeds[0]):
             self.say(self._forecast(known["seconds"]))
 
     def _forecast(self, seconds: float) -> str:

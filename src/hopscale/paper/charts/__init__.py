@@ -4,6 +4,7 @@ from hopscale.paper.charts.chart import Chart, Mark, Panel, Point, Series
 from hopscale.paper.charts.comparison import agreement, luck, misfit
 from hopscale.paper.charts.performance import efficiency, performance
 from hopscale.paper.charts.theory import fair, finite, jumps, order
+from hopscale.paper.charts.training import learning
 
 __all__ = [
     "Chart",
@@ -16,6 +17,7 @@ __all__ = [
     "fair",
     "finite",
     "jumps",
+    "learning",
     "luck",
     "misfit",
     "order",

@@ -1,7 +1,8 @@
 """The section on Table 2: training deep EBMs."""
 
+from hopscale.paper import charts
 from hopscale.paper.least import COLUMNS
-from hopscale.paper.report.blocks import Content, Grid, Section, Stack, Text
+from hopscale.paper.report.blocks import Block, Content, Grid, Picture, Section, Stack, Text
 from hopscale.paper.views import training
 from hopscale.paper.views.book import Book
 
@@ -21,8 +22,18 @@ def section(book: Book) -> Section:
         for data in dict.fromkeys(item.data for item in found)
     ]
     caption = "Table 2. Least number of steps an iteration; below, the paper's."
-    grid = Grid(caption, ["data", *COLUMNS], rows)
-    return Section("training", "Table 2: training deep EBMs", [Text(text), grid])
+    blocks: list[Block] = [Text(text), Grid(caption, ["data", *COLUMNS], rows)]
+    chart = charts.learning(book)
+    if chart.panels:
+        blocks.append(
+            Picture(
+                chart,
+                "Validation log-likelihood of each model against the number of steps, with the "
+                "error of its normalizing constant; the line is the least that suffices. Open "
+                "symbols at the bottom: training diverged.",
+            )
+        )
+    return Section("training", "Table 2: training deep EBMs", blocks)
 
 
 def _cell(item: training.Steps) -> Stack:

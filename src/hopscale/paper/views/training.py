@@ -1,9 +1,9 @@
-"""Table 2: the least numbers of steps to train deep EBMs, as far as the store tells."""
+"""Table 2: models that were trained, and the least numbers of steps, as the store tells."""
 
 from typing import NamedTuple
 
 from hopscale.paper import ebm
-from hopscale.paper.least import COLUMNS, PROFILES, Least, Search, settings
+from hopscale.paper.least import COLUMNS, PROFILES, Least, Model, NoReferenceError, Search, settings
 from hopscale.paper.views.book import Book
 
 PROFILE = {"quick": "quick", "paper": "full"}
@@ -18,19 +18,67 @@ class Steps(NamedTuple):
     paper: int | None
 
 
+class Trained(NamedTuple):
+    """One model and its validation log-likelihood, None if training diverged."""
+
+    model: Model
+    value: float | None
+    error: float
+    effective: float
+
+
 def steps(book: Book) -> list[Steps]:
     """Data sets of the profile, then those that only the paper has."""
-    profile = PROFILES[PROFILE[book.profile]]
-    search = Search(profile, lambda model: book.get(settings(profile, model)))
-    printed = ebm.paper()
-    names = dict.fromkeys([*profile.data, *(data for data, _ in printed)])
+    search, printed = _search(book), ebm.paper()
+    own = search.profile.data
+    names = dict.fromkeys([*own, *(data for data, _ in printed)])
     return [
         Steps(
             data=data,
             column=column,
-            ours=search.least(data, column) if data in profile.data else None,
+            ours=search.least(data, column) if data in own else None,
             paper=printed.get((data, column)),
         )
         for data in names
         for column in COLUMNS
     ]
+
+
+def trained(book: Book) -> list[Trained]:
+    """All models of the profile that were trained."""
+    search = _search(book)
+    profile = search.profile
+    counts = sorted({*profile.counts, profile.reference})
+    models = [
+        Model(data, column, count, seed)
+        for data in profile.data
+        for column in COLUMNS
+        for count in counts
+        for seed in profile.seeds
+    ]
+    found = ((model, search.known(model)) for model in models)
+    return [
+        Trained(
+            model,
+            value=result.get("log_likelihood"),
+            error=result.get("error", 0.0),
+            effective=result.get("effective", 0.0),
+        )
+        for model, result in found
+        if result is not None
+    ]
+
+
+def level(book: Book, data: str) -> float | None:
+    """The least log-likelihood that suffices, if the reference is known."""
+    search = _search(book)
+    try:
+        reference = search.reference(data)
+    except NoReferenceError:
+        return None
+    return None if reference is None else reference - search.profile.margin
+
+
+def _search(book: Book) -> Search:
+    profile = PROFILES[PROFILE[book.profile]]
+    return Search(profile, lambda model: book.get(settings(profile, model)))
