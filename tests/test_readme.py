@@ -7,7 +7,7 @@ import pytest
 
 from hopscale.paper import exchange
 from hopscale.paper.store import Store
-from hopscale.paper.views import comparison
+from hopscale.paper.views import comparison, training
 from hopscale.paper.views.book import Book
 from hopscale.paper.views.names import Column, Method
 
@@ -69,3 +69,16 @@ def test_the_table_is_what_the_results_on_record_give(tmp_path):
             assert float(printed) == entry.printed
             digits = len(ours.partition(".")[2])
             assert float(ours) == pytest.approx(entry.ours.mean, abs=0.51 * 10**-digits)
+
+
+@pytest.mark.parametrize("shown", ["static MNIST", "dynamic MNIST", "Omniglot"])
+def test_table_2_is_what_the_results_on_record_give(tmp_path, shown):
+    data = {"Omniglot": "omniglot"}.get(shown, shown.lower().replace(" ", "-"))
+    with Store(tmp_path / "s.sqlite") as store:
+        exchange.read(store, ROOT / "docs" / "results" / "table2.csv")
+        found = [s for s in training.steps(Book(store, "paper")) if s.data == data]
+    text = (ROOT / "docs" / "learning.md").read_text()
+    for source, cells in (("ours", [s.ours for s in found]), ("paper", [s.paper for s in found])):
+        line = re.search(rf"^\| {shown}, {source}.*$", text, re.MULTILINE)
+        assert line is not None
+        assert [cell.strip() for cell in line[0].split("|")[2:-1]] == list(map(str, cells))

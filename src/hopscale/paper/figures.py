@@ -59,7 +59,7 @@ def draw(chart: Chart) -> dict[str, bytes]:
             _once(axis, chart, i)
         for axis in list(axes.flat)[len(chart.panels) :]:
             axis.set_visible(False)
-        _legend(figure, axes)
+        _legend(figure, axes, most=5 if width(chart) == WIDTH else 2)
         files = {kind: encode(figure, kind) for kind in ("svg", "png")}
         plt.close(figure)
     return files
@@ -170,15 +170,15 @@ def _series(axis: Axes, series: Series) -> None:
     axis.vlines([p.x for p in seen], low, high, color=color, linewidth=0.7, zorder=2)
 
 
-def _legend(figure, axes) -> None:
-    """One legend below all panels, each name once."""
+def _legend(figure, axes, most: int) -> None:
+    """One legend below all panels, each name once, so many in a row."""
     named = {}
     for axis in axes.flat:
         for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
             named.setdefault(name, handle)
     if named:
         figure.legend(
-            named.values(), named.keys(), loc="outside lower center", ncols=min(len(named), 5)
+            named.values(), named.keys(), loc="outside lower center", ncols=min(len(named), most)
         )
 
 

@@ -202,8 +202,8 @@ class Search:
         results = [self.known(model) for model in self._references(data)]
         if any(result is not None and result["diverged"] for result in results):
             raise NoReferenceError(
-                f"on {data}, {REFERENCE} with {self.profile.reference} steps diverged: there is no "
-                "reference. Take a smaller rate."
+                f"on {data}, {REFERENCE} with {self.profile.reference} steps diverged at a rate of "
+                f"{self.profile.rate:g}: there is no reference to judge by."
             )
         values = [result["log_likelihood"] for result in results if result is not None]
         return float(np.mean(values)) if len(values) == len(results) else None

@@ -4,7 +4,7 @@ import math
 
 from hopscale.paper.report.blocks import Claim
 from hopscale.paper.report.reasons import Reasons
-from hopscale.paper.views import curves, scaling, theorems
+from hopscale.paper.views import curves, scaling, theorems, training
 from hopscale.paper.views.book import Book, Value
 from hopscale.paper.views.comparison import BEYOND, NOT_RUN, WITHIN, Table, count
 from hopscale.paper.views.names import ALBP, Method
@@ -26,6 +26,7 @@ def claims(book: Book, tables: dict[str, Table]) -> list[Claim]:
         _gain(tables),
         _jumps(book),
         _finite(book),
+        _training(book),
         _printed(book, tables, "ejd", "The printed jump distances"),
         _printed(book, tables, "ess", "The printed effective sample sizes, relative to ALBP"),
     ]
@@ -137,6 +138,27 @@ def _finite(book: Book) -> Claim:
     text = f"Sites go as ε to the power {powers['half']:.2f} and {powers['zero']:.2f}."
     near = abs(powers["half"] + 2) < 0.15 and abs(powers["zero"] + 1) < 0.1
     return Claim(claim, text.replace("-", "−"), "yes" if near else "no")
+
+
+def _training(book: Book) -> Claim:
+    claim = "ALBP trains deep EBMs with half the steps of LBP-1 or fewer"
+    found = {(item.data, item.column): item.ours for item in training.steps(book)}
+    parts, halves, most = [], [], training.most(book)
+    for data in dict.fromkeys(data for data, _ in found):
+        for name, adaptive, single in (
+            ("barker", "ALBP_b", "LBP_b-1"),
+            ("√t", "ALBP_s", "LBP_s-1"),
+        ):
+            few, many = found[data, adaptive], found[data, single]
+            if few is None or many is None or (few.steps is None and few.above < most):
+                continue
+            parts.append(f"{data}, {name}: {few} against {many}")
+            bound = many.above if many.steps is None else many.steps
+            halves.append(few.steps is not None and 2 * few.steps <= bound)
+    if not parts:
+        return Claim(claim, "", "not run")
+    status = "yes" if all(halves) else "partly" if any(halves) else "no"
+    return Claim(claim, f"{'; '.join(parts)}.", status)
 
 
 def _printed(book: Book, tables: dict[str, Table], metric: str, claim: str) -> Claim:

@@ -23,6 +23,7 @@ def section(book: Book) -> Section:
     ]
     caption = "Table 2. Least number of steps an iteration; below, the paper's."
     blocks: list[Block] = [Text(text), Grid(caption, ["data", *COLUMNS], rows)]
+    blocks += [Text(f"{problem[:1].upper()}{problem[1:]}") for problem in training.problems(book)]
     chart = charts.learning(book)
     if chart.panels:
         blocks.append(

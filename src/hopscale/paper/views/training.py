@@ -79,6 +79,22 @@ def level(book: Book, data: str) -> float | None:
     return None if reference is None else reference - search.profile.margin
 
 
+def most(book: Book) -> int:
+    """The largest number of steps that is tried."""
+    return _search(book).profile.counts[-1]
+
+
+def problems(book: Book) -> list[str]:
+    """What keeps a data set from being judged."""
+    search, found = _search(book), []
+    for data in search.profile.data:
+        try:
+            search.reference(data)
+        except NoReferenceError as error:
+            found.append(str(error))
+    return found
+
+
 def _search(book: Book) -> Search:
     profile = PROFILES[PROFILE[book.profile]]
     return Search(profile, lambda model: book.get(settings(profile, model)))
