@@ -93,6 +93,31 @@ def test_a_verdict_within_the_error_is_marked(store):
     assert str(least) == "~4"
 
 
+def test_a_next_number_within_the_error_marks_the_one_it_confirms(store):
+    def rule(column, steps):
+        if column == "ALBP_s":
+            return -10.0
+        return {4: -10.0, 5: -10.29}.get(steps, -20.0)
+
+    assert found(store, rule)["ALBP_b"] == Least(4, False, 3)
+
+
+def test_the_error_of_the_reference_counts(store):
+    """0.022 nats above the least that suffices: 2.2 errors of the model, 1.8 of the difference."""
+
+    def rule(column, steps):
+        return -10.0 if column == "ALBP_s" else -10.278
+
+    assert found(store, rule)["ALBP_b"] == Least(1, False, 0)
+
+
+def test_a_likelihood_that_is_no_number_does_not_suffice(store):
+    def rule(column, steps):
+        return float("nan") if column == "ALBP_b" and steps < 4 else -10.0
+
+    assert found(store, rule)["ALBP_b"] == Least(4, False, 3)
+
+
 @pytest.mark.parametrize("column", ["ALBP_s", "ALBP_b"])
 def test_a_log_z_that_was_not_measured_marks_the_verdict(store, column):
     class Doubtful(Pretended):

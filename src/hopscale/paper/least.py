@@ -20,6 +20,7 @@ granted about those that were not tried.
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -177,7 +178,7 @@ class Search:
                 if confirmed is None:
                     break
                 if confirmed.enough:
-                    sure = verdict.sure and self._sure(data, column, above)
+                    sure = verdict.sure and confirmed.sure and self._sure(data, column, above)
                     return Least(steps, sure, above)
             above = steps
         return Least(None, self._sure(data, column, above), above) if above else None
@@ -207,6 +208,12 @@ class Search:
             )
         values = [result["log_likelihood"] for result in results if result is not None]
         return float(np.mean(values)) if len(values) == len(results) else None
+
+    def _reference_error(self, data: str) -> float:
+        """The standard error of a reference that is known."""
+        results = [self.known(model) for model in self._references(data)]
+        errors = [result["error"] for result in results if result is not None]
+        return float(np.linalg.norm(errors)) / len(errors)
 
     def _references(self, data: str) -> list[Model]:
         steps = self.profile.reference
@@ -241,8 +248,8 @@ class Search:
                 return None
             above = result["log_likelihood"] - level + self.profile.margin
             sure = sure and self._measured(Model(data, column, steps, seed))
-            sure = sure and abs(above) > 2 * result["error"]
-            if above < 0:
+            sure = sure and abs(above) > 2 * math.hypot(result["error"], self._reference_error(data))
+            if not above >= 0:  # or not a number
                 return Verdict(enough=False, sure=sure)
         return Verdict(enough=True, sure=sure)
 
