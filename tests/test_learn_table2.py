@@ -233,6 +233,16 @@ def test_models_are_trained_and_judged(store):
     assert shown == [f"ebm-digits_{kind}.png" for kind in ("curves", "long-run", "samples")]
 
 
+def test_divergence_is_stored_without_the_path_of_its_checkpoint(store):
+    wild = dataclasses.replace(QUICK, channels=8, iterations=3_000, rate=1.0, warmup=1_100)
+    experiment, model = Table2(store, wild), Model("digits", "LBP_b-1", 1, 0)
+    experiment.train(model)
+    result = experiment.search.known(model) or {}
+    assert result["diverged"]
+    assert result["why"].startswith("training diverged at iteration")
+    assert "heckpoint" not in result["why"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(store, tmp_path, monkeypatch):
     from hopscale.learn import training

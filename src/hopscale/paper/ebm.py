@@ -169,7 +169,8 @@ class Table2:
         try:
             trained = self._trained(settings, images)
         except learn.DivergedError as error:
-            return {"diverged": True, "why": str(error)}
+            # What the message says after that is of a checkpoint that is removed now.
+            return {"diverged": True, "why": str(error).partition(". ")[0]}
         self._show(settings, trained)
         sizes = {name: settings[name] for name in ("chains", "betas", "repeats", "resample")}
         normalizer = learn.log_z(trained.model, key=settings["seed"], progress=True, **sizes)
