@@ -199,6 +199,20 @@ def test_time_that_is_up_leaves_a_checkpoint(store):
     assert [path.name for path in folder.iterdir()] == ["digits-sqrt-adaptive-20-0"]
 
 
+def test_time_may_be_up_before_the_first_iteration(store, monkeypatch):
+    from hopscale.learn import networks
+
+    late, made = Table2(store, dataclasses.replace(QUICK, channels=2), minutes=1.0), networks.by_name
+
+    def slow(*arguments):
+        late._end = 0.0
+        return made(*arguments)
+
+    monkeypatch.setattr(networks, "by_name", slow)
+    assert not late.run()
+    assert store.rows("ebm") == []
+
+
 def test_the_papers_table_is_beside_ours():
     assert [ebm.paper()["omniglot", column] for column in COLUMNS] == [100, 60, 30, 5]
     assert len(ebm.paper()) == 16

@@ -195,7 +195,8 @@ class Table2:
         from hopscale.samplers import LBP
         from hopscale.scale import Adaptive, Fixed
 
-        if self._left <= 0:
+        left = self._left
+        if left <= 0:
             raise _TimeIsUp
         made = (settings[name] for name in ("channels", "seed", "precision"))
         network = networks.by_name(settings["network"], images.shape, *made)
@@ -211,7 +212,7 @@ class Table2:
             key=settings["seed"],
             directory=folder,
             resume=folder.is_dir() and bool(checkpoint.paths(folder)),
-            minutes=None if np.isinf(self._left) else self._left / 60,
+            minutes=None if np.isinf(left) else left / 60,
             any_steps=settings["steps"] < OWN_PROGRAM,
         )
         if trained.interrupted:
