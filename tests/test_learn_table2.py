@@ -6,10 +6,12 @@ import signal
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
-from hopscale.paper import ebm
+from hopscale import cli
+from hopscale.paper import ebm, report
 from hopscale.paper.ebm import Table2
-from hopscale.paper.least import COLUMNS, PROFILES, Least, Model
+from hopscale.paper.least import COLUMNS, PROFILES, Least, Model, settings
 from hopscale.paper.store import Store
 
 QUICK = PROFILES["quick"]
@@ -202,7 +204,10 @@ def test_time_that_is_up_leaves_a_checkpoint(store):
 def test_time_may_be_up_before_the_first_iteration(store, monkeypatch):
     from hopscale.learn import networks
 
-    late, made = Table2(store, dataclasses.replace(QUICK, channels=2), minutes=1.0), networks.by_name
+    late, made = (
+        Table2(store, dataclasses.replace(QUICK, channels=2), minutes=1.0),
+        networks.by_name,
+    )
 
     def slow(*arguments):
         late._end = 0.0
@@ -293,6 +298,43 @@ def test_the_table_is_printed(store, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "digits" in out
     assert "not run" in out
+
+
+@pytest.fixture
+def reports(monkeypatch):
+    """The folders that reports would have been written to."""
+    written = []
+    monkeypatch.setattr(report, "write", lambda out, store, profile: written.append(out))
+    return written
+
+
+def test_the_command_stopped_by_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, reports):
+    def interrupted(self):
+        self.ran = 3
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Table2, "run", interrupted)
+    done = CliRunner().invoke(cli.app, ["reproduce", "ebm", "--out", str(tmp_path)])
+    assert done.exit_code == 130
+    assert "3 cells run" in done.stdout
+    assert "the same command goes on" in done.stderr
+    assert reports == [tmp_path]
+
+
+def test_the_command_reports_though_a_reference_diverged(tmp_path, reports):
+    with Store(tmp_path / "results.sqlite") as made:
+        made.put(settings(QUICK, Model("digits", "ALBP_s", 20, 0)), {"diverged": True}, kind="ebm")
+    done = CliRunner().invoke(cli.app, ["reproduce", "ebm", "--out", str(tmp_path)])
+    assert "there is no reference" in str(done.exception)
+    assert reports == [tmp_path]
+
+
+def test_while_models_are_missing_a_reference_that_diverged_does_not_end_the_run(
+    store, monkeypatch
+):
+    store.put(settings(QUICK, Model("digits", "ALBP_s", 20, 0)), {"diverged": True}, kind="ebm")
+    monkeypatch.setattr(Table2, "run", lambda self: bool(self._wanted()))
+    assert not ebm.run("quick", store).complete
 
 
 def test_an_unknown_profile_is_refused(store):

@@ -45,6 +45,7 @@ def reproduce(
     """
     from hopscale.paper import report
     from hopscale.paper.experiments import named
+    from hopscale.paper.least import NoReferenceError
     from hopscale.paper.reproduce import Runner
     from hopscale.paper.store import Store
 
@@ -58,13 +59,18 @@ def reproduce(
         learns = "ebm" in asked or "all" in asked
         left = learns and runner.over  # no time for it
         if learns and not left:
-            outcomes.append(_table_2(store, profile, data_dir, runner.minutes_left))
+            try:
+                outcomes.append(_table_2(store, profile, data_dir, runner.minutes_left))
+            except NoReferenceError:
+                report.write(out, store, profile)  # of all that could be judged
+                raise
         page = report.write(out, store, profile)
     done = sum(outcome.ran for outcome in outcomes)
     console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
     if left or not all(outcome.complete for outcome in outcomes):
         print("hopscale: stopped before the end; the same command goes on", file=sys.stderr)
-        raise typer.Exit(130 if runner.stopped else 0)
+        stopped = runner.stopped or any(outcome.stopped for outcome in outcomes)
+        raise typer.Exit(130 if stopped else 0)
 
 
 def _table_2(store, profile: str, data_dir: Path | None, minutes: float | None):

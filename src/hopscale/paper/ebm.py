@@ -49,6 +49,8 @@ def run(
         data_dir: of the data sets' files; "quick" needs none.
         minutes: stop after so long. None: no limit.
 
+    Ctrl-C ends it in order: what was done is in the outcome, and the table.
+
     Raises:
         NoReferenceError: at the end, where a reference diverged.
     """
@@ -56,12 +58,16 @@ def run(
     experiment = Table2(
         store, profile, data_dir, minutes, say=lambda line: lines.print(line, highlight=False)
     )
-    complete = experiment.run()
+    complete, stopped = False, False
+    try:
+        complete = experiment.run()
+    except KeyboardInterrupt:
+        stopped = True
     Console().print(table(experiment.found(), experiment.profile))
-    if experiment.problems:
+    if complete and experiment.problems:
         raise NoReferenceError(" ".join(experiment.problems.values()))
     known, ran = len(store.rows("ebm")), experiment.ran
-    return Outcome("ebm", known, ran, time.monotonic() - began, complete)
+    return Outcome("ebm", known, ran, time.monotonic() - began, complete, stopped)
 
 
 class _TimeIsUp(Exception):

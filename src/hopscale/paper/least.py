@@ -248,7 +248,9 @@ class Search:
                 return None
             above = result["log_likelihood"] - level + self.profile.margin
             sure = sure and self._measured(Model(data, column, steps, seed))
-            sure = sure and abs(above) > 2 * math.hypot(result["error"], self._reference_error(data))
+            sure = sure and abs(above) > 2 * math.hypot(
+                result["error"], self._reference_error(data)
+            )
             if not above >= 0:  # or not a number
                 return Verdict(enough=False, sure=sure)
         return Verdict(enough=True, sure=sure)

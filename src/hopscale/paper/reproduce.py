@@ -28,6 +28,7 @@ class Outcome(NamedTuple):
     ran: int
     seconds: float
     complete: bool
+    stopped: bool = False  # by Ctrl-C
 
 
 class Runner:
