@@ -196,9 +196,14 @@ def test_time_that_is_up_leaves_a_checkpoint(store):
     assert not late.run()
     assert store.rows("ebm") == []
     folder = store.path.parent / ebm.CHECKPOINTS
-    assert [path.name for path in folder.iterdir()] == ["digits-sqrt-adaptive-20-0"]
+    (left,) = folder.iterdir()
+    assert left.name.startswith("digits-sqrt-adaptive-20-0-")
     assert not Table2(store, endless, minutes=0.0).run()
-    assert [path.name for path in folder.iterdir()] == ["digits-sqrt-adaptive-20-0"]
+    assert list(folder.iterdir()) == [left]
+    # A profile with other settings does not stumble over it.
+    other = dataclasses.replace(endless, iterations=4, rate=2e-3, betas=3, chains=4)
+    Table2(store, other).train(Model("digits", "ALBP_s", 20, 0))
+    assert list(folder.iterdir()) == [left]
 
 
 def test_time_may_be_up_before_the_first_iteration(store, monkeypatch):

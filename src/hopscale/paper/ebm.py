@@ -238,8 +238,9 @@ class Table2:
             gallery.save(pictures, settings["data"], trained, prefix=f"ebm-{settings['data']}_")
 
     def _checkpoints(self, settings: dict[str, Any]) -> Path:
+        """Of these settings alone: those of others, of another version say, cannot be resumed."""
         names = ("data", "balance", "variant", "steps", "seed")
-        name = "-".join(str(settings[name]) for name in names)
+        name = "-".join([*(str(settings[name]) for name in names), digest(settings)[:8]])
         return self.store.path.parent / CHECKPOINTS / name
 
     def _forget(self, settings: dict[str, Any]) -> None:
