@@ -295,6 +295,23 @@ def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(store, tmp_path, monkeyp
     assert not (tmp_path / ebm.CHECKPOINTS).exists()
 
 
+def test_ctrl_c_during_the_pictures_stops_too(store, tmp_path, monkeypatch):
+    from hopscale.learn import gallery
+
+    sample = gallery.sample
+
+    def cut_short(*arguments, **more):
+        return dataclasses.replace(sample(*arguments, **more), interrupted=True)
+
+    monkeypatch.setattr(gallery, "sample", cut_short)
+    tiny = dataclasses.replace(QUICK, channels=2, iterations=4, betas=3, chains=4)
+    with pytest.raises(KeyboardInterrupt):
+        Table2(store, tiny).train(Model("digits", "ALBP_s", 20, 0))
+    assert store.rows("ebm") == []
+    assert list((tmp_path / ebm.PICTURES).iterdir()) == []
+    assert len(list(tmp_path.rglob("*.checkpoint"))) == 1
+
+
 def test_the_table_is_printed(store, monkeypatch, capsys):
     monkeypatch.setattr(Table2, "run", lambda self: True)
     outcome = ebm.run("quick", store)

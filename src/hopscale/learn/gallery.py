@@ -62,4 +62,6 @@ def long_chains(model: EBM, steps: int, seed: int) -> np.ndarray:
         init=draw_base(jax.random.key(seed), model.base, CHAINS),
         progress=False,
     )
+    if run.interrupted:
+        raise KeyboardInterrupt  # the chains are not where the picture would say
     return run.last
