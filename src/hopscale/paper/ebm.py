@@ -47,7 +47,8 @@ def run(
         profile: "quick" or "full".
         store: of results; checkpoints and pictures go to folders beside its file.
         data_dir: of the data sets' files; "quick" needs none.
-        minutes: stop after so long. None: no limit.
+        minutes: stop after so long; an estimate of log Z that was begun is finished. None: no
+            limit.
 
     Ctrl-C ends it in order: what was done is in the outcome, and the table.
 

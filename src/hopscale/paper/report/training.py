@@ -13,8 +13,8 @@ def section(book: Book) -> Section:
         "by persistent contrastive divergence. The paper trains until models are in the same good "
         "quality and does not say how that was judged. Here a number of steps suffices if training "
         "does not diverge and the validation log-likelihood, by annealed importance sampling, is "
-        "within a margin of that of ALBP with √t and the most steps; ~ marks a verdict that the "
-        "error of the normalizing constant leaves open."
+        "within a margin of that of ALBP with √t and many steps; ~ marks a verdict that the error "
+        "of the normalizing constant leaves open."
     )
     found = training.steps(book)
     rows: list[list[Content]] = [
