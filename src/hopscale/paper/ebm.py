@@ -118,6 +118,8 @@ class Table2:
                         return False
                 except _TimeIsUp:
                     return False
+        with contextlib.suppress(OSError):  # there is none, or older checkpoints are in it
+            (self.store.path.parent / CHECKPOINTS).rmdir()
         return True
 
     def found(self) -> Found:
@@ -251,8 +253,6 @@ class Table2:
             for path in folder.iterdir():
                 path.unlink()
             folder.rmdir()
-            with contextlib.suppress(OSError):  # checkpoints of others are there
-                folder.parent.rmdir()
 
 
 def _line(model: Model, result: dict[str, Any]) -> str:
