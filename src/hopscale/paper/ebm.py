@@ -35,7 +35,6 @@ Found = Mapping[str, Mapping[str, Least | None]]  # by data set and sampler
 
 CHECKPOINTS = "ebm-checkpoints"  # folders beside the store
 PICTURES = "pictures"
-OWN_PROGRAM = 30  # from so many steps on a faster program is worth its compilation, on a GPU
 
 
 def run(
@@ -222,7 +221,7 @@ class Table2:
             directory=folder,
             resume=folder.is_dir() and bool(checkpoint.paths(folder)),
             minutes=None if np.isinf(left) else left / 60,
-            any_steps=settings["steps"] < OWN_PROGRAM,
+            any_steps=True,
         )
         if trained.interrupted:
             raise KeyboardInterrupt  # the checkpoints stay, for the next time
