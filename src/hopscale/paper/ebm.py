@@ -137,8 +137,12 @@ class Table2:
         self._forget(settings)
         self.ran += 1
         self.say(_line(model, known))
-        if model == Model(model.data, REFERENCE, self.profile.reference, self.profile.seeds[0]):
+        if model == self._reference(model.data):
             self.say(self._forecast(known["seconds"]))
+
+    def _reference(self, data: str) -> Model:
+        """The first model of the reference."""
+        return Model(data, REFERENCE, self.profile.reference, self.profile.seeds[0])
 
     def _forecast(self, seconds: float) -> str:
         """How long a data set may take, judged by a model of the reference."""
@@ -233,8 +237,7 @@ class Table2:
         """Pictures of the reference, for the report."""
         from hopscale.learn import gallery
 
-        reference = Model(settings["data"], REFERENCE, self.profile.reference, 0)
-        if settings == settings_of(self.profile, reference):
+        if settings == settings_of(self.profile, self._reference(settings["data"])):
             pictures = self.store.path.parent / PICTURES
             pictures.mkdir(parents=True, exist_ok=True)
             gallery.save(pictures, settings["data"], trained, prefix=f"ebm-{settings['data']}_")
