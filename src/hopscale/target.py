@@ -1,4 +1,4 @@
-"""What a sampler needs to know of a distribution: log-probability and log-ratios.
+"""What a kernel needs to know of a distribution: log-probability and log-ratios.
 
 A target is a frozen module over states of `shape`, each site one of `num_states` values
 (0, 1 for bits). States are small integers; `as_float` is where they become numbers.
@@ -6,19 +6,32 @@ A target is a frozen module over states of `shape`, each site one of `num_states
 
 import abc
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-State = Int[Array, "*shape"]
+from hopscale.move import Move, State, apply
+
 Ratios = Float[Array, "..."]
 
 RATIOS = ("exact", "gradient")
+
+
+class Evaluation(NamedTuple):
+    """What a target says of a state.
+
+    `log_ratios` is None where nobody asked for them. `cache` is what the target's own `_update`
+    needs to know of the state, and nobody else's business.
+    """
+
+    log_prob: Float[Array, ""]
+    log_ratios: Ratios | None
+    cache: Any = None
 
 
 class Target(eqx.Module):
@@ -34,7 +47,9 @@ class Target(eqx.Module):
     approximation $(1 - 2 x_i)\, \partial_i \log \pi(x)$, at the price of one gradient.
 
     A new target subclasses this, sets the four attributes and implements `_log_prob` and
-    `_evaluate`; or wraps a function in `LogDensity`.
+    `_evaluate`; or wraps a function in `LogDensity`. A target that can tell what a few changed
+    sites change, for less than evaluating again, also implements `_update`. What such updates
+    round off does not add up: a run evaluates from scratch every 1,024 steps.
     """
 
     shape: eqx.AbstractVar[tuple[int, ...]]
@@ -43,10 +58,23 @@ class Target(eqx.Module):
     dtype: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
-    def _log_prob(self, x: State) -> Float[Array, ""]: ...
+    def _log_prob(self, x: State) -> Float[Array, ""]:
+        """Log-probability of one state, up to a constant."""
 
     @abc.abstractmethod
-    def _evaluate(self, x: State) -> tuple[Float[Array, ""], Ratios]: ...
+    def _evaluate(self, x: State) -> Evaluation | tuple[Float[Array, ""], Ratios]:
+        """Log-probability and log-ratios of one state; and a cache, if `_update` wants one."""
+
+    def _evaluate_log_prob(self, x: State) -> Evaluation:
+        """The same without log-ratios, for kernels that do not look at them."""
+        return Evaluation(log_prob=self._log_prob(x), log_ratios=None)
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move) -> Evaluation:
+        """The evaluation where a move leads: from scratch, unless a target knows better."""
+        y = apply(x, move)
+        if evaluation.log_ratios is None:
+            return self._evaluate_log_prob(y)
+        return Evaluation(*self._evaluate(y))
 
     @property
     def num_sites(self) -> int:
@@ -63,11 +91,26 @@ class Target(eqx.Module):
 
     def log_ratios(self, x: ArrayLike) -> Ratios:
         """Log-ratios of all states one site away from x."""
-        return self.evaluate(x)[1]
+        ratios = self.evaluate(x).log_ratios
+        assert ratios is not None
+        return ratios
 
-    def evaluate(self, x: ArrayLike) -> tuple[Float[Array, ""], Ratios]:
-        """Log-probability and log-ratios together, for little more than the price of one."""
-        return self._evaluate(self._checked(x))
+    def evaluate(self, x: ArrayLike, ratios: bool = True) -> Evaluation:
+        """Log-probability and log-ratios of one state together, from scratch.
+
+        Args:
+            x: the state.
+            ratios: False leaves the log-ratios out.
+        """
+        x = self._checked(x)
+        return Evaluation(*self._evaluate(x)) if ratios else self._evaluate_log_prob(x)
+
+    def update(self, x: ArrayLike, evaluation: Evaluation, move: Move) -> Evaluation:
+        """The evaluation of the state a move leads to, given that of x.
+
+        It has log-ratios if `evaluation` has. Up to rounding it is `evaluate(apply(x, move))`.
+        """
+        return self._update(self._checked(x), evaluation, move)
 
     def _checked(self, x: ArrayLike) -> State:
         x = jnp.asarray(x)

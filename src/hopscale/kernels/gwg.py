@@ -6,13 +6,16 @@ import equinox as eqx
 
 from hopscale import balance as balancing
 from hopscale import select
-from hopscale.sampler import ChainState, Move, Sampler, site_weights
+from hopscale.kernels.kernel import ChainState
+from hopscale.kernels.metropolis import Metropolis
+from hopscale.kernels.weights import site_weights
+from hopscale.move import Choice, Move
 from hopscale.target import Target
 
 REPEATS = ("once", "parity")
 
 
-class GWG(Sampler):
+class GWG(Metropolis):
     r"""Draw R sites with replacement by locally balanced weights, and flip them.
 
     $$q(u \mid x) = \prod_{r=1}^{R} \frac{w_{u_r}(x)}{\sum_i w_i(x)}$$
@@ -38,18 +41,18 @@ class GWG(Sampler):
         if self.repeats not in REPEATS:
             raise ValueError(f"repeats must be 'once' or 'parity'; got {self.repeats!r}.")
 
-    def moved(self, choice: select.Choice):
+    def moved(self, choice: Choice):
         """The sites that change."""
-        return choice.chosen if self.repeats == "once" else select.odd(choice)
+        return choice.chosen if self.repeats == "once" else select.odd(choice, implementation=self.implementation)
 
     def choose(self, key, target: Target, state: ChainState, length):
         weights = site_weights(self.balance, target, state)
-        choice, log_prob = select.repeated(key, weights.sites, length)
+        choice, log_prob = select.repeated(key, weights.sites, length, implementation=self.implementation)
         values = weights.draw_values(key)
         move = Move(choice=choice, moved=self.moved(choice), values=values)
         return move, log_prob + weights.values_log_prob(move)
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
         weights = site_weights(self.balance, target, state)
-        log_prob = select.repeated_log_prob(weights.sites, move.choice)
+        log_prob = select.repeated_log_prob(weights.sites, move.choice, implementation=self.implementation)
         return log_prob + weights.values_log_prob(move)

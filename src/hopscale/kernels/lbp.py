@@ -6,13 +6,16 @@ import equinox as eqx
 
 from hopscale import balance as balancing
 from hopscale import select
-from hopscale.sampler import ChainState, Move, Sampler, site_weights
+from hopscale.kernels.kernel import ChainState
+from hopscale.kernels.metropolis import Metropolis
+from hopscale.kernels.weights import site_weights
+from hopscale.move import Move
 from hopscale.target import Target
 
 PATHS = ("reversed", "same")
 
 
-class LBP(Sampler):
+class LBP(Metropolis):
     r"""Flip R sites, drawn without replacement by locally balanced weights (Algorithm 1).
 
     At x, site i has weight $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$, with x^{(i)} the state that
@@ -48,7 +51,7 @@ class LBP(Sampler):
 
     def choose(self, key, target: Target, state: ChainState, length):
         weights = site_weights(self.balance, target, state)
-        choice, log_prob = select.race(key, weights.sites, length)
+        choice, log_prob = select.race(key, weights.sites, length, implementation=self.implementation)
         values = weights.draw_values(key)
         move = Move(choice=choice, moved=choice.chosen, values=values)
         return move, log_prob + weights.values_log_prob(move)
@@ -56,5 +59,7 @@ class LBP(Sampler):
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
         weights = site_weights(self.balance, target, state)
         backwards = way_back and self.path == "reversed"
-        log_prob = select.order_log_prob(weights.sites, move.choice, backwards)
+        log_prob = select.order_log_prob(
+            weights.sites, move.choice, backwards, implementation=self.implementation
+        )
         return log_prob + weights.values_log_prob(move)

@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from hopscale import select
-from hopscale.sampler import ChainState, Move, Sampler
+from hopscale.kernels.kernel import ChainState
+from hopscale.kernels.metropolis import Metropolis
+from hopscale.move import Move
 from hopscale.target import Target
 
 
-class RWM(Sampler):
+class RWM(Metropolis):
     r"""Flip R sites drawn uniformly without replacement.
 
     The proposal is symmetric, so a move is accepted with probability
@@ -24,7 +26,7 @@ class RWM(Sampler):
     replacement: ClassVar[bool] = False
 
     def choose(self, key, target: Target, state: ChainState, length):
-        choice = select.uniform(key, target.num_sites, length)
+        choice = select.uniform(key, target.num_sites, length, implementation=self.implementation)
         values = None
         if target.num_states > 2:
             key_values = jax.random.fold_in(key, 1)  # the key itself chose the sites

@@ -1,0 +1,20 @@
+"""The kernels, one a file: ways to move one chain."""
+
+from hopscale.kernels.gibbs import BlockGibbs
+from hopscale.kernels.gwg import GWG
+from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange
+from hopscale.kernels.lbp import LBP
+from hopscale.kernels.metropolis import Metropolis
+from hopscale.kernels.rwm import RWM
+
+__all__ = [
+    "GWG",
+    "LBP",
+    "RWM",
+    "BlockGibbs",
+    "ChainState",
+    "Info",
+    "Kernel",
+    "Metropolis",
+    "ScaleRange",
+]

@@ -1,0 +1,229 @@
+r"""Metropolis-Hastings around a proposal that chooses sites.
+
+One step draws an auxiliary choice u of sites at x, moves them to reach y, and weighs the move by
+the probability of drawing its way back at y. The map (x, u) -> (y, u) is its own inverse, so
+detailed balance holds whatever the weights.
+"""
+
+import abc
+import itertools
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from hopscale import move as moves
+from hopscale import select
+from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange
+from hopscale.move import Choice, Move, State
+from hopscale.target import Target
+
+LENGTHS = ("mixed", "paper")
+
+# The share of steps that change one or two sites whatever the scale, half of them each.
+SHORT_STEPS = 1 / 200
+
+
+class Noise(NamedTuple):
+    """The randomness of a step: a key for the proposal, uniforms for the rest."""
+
+    propose: Key[Array, ""]
+    rounding: Float[Array, ""]
+    accept: Float[Array, ""]
+
+
+class Metropolis(Kernel):
+    r"""Choose R sites, change them all, and accept with probability
+
+    $$1 \wedge \frac{\pi(y)\, q(u \mid y)}{\pi(x)\, q(u \mid x)}.$$
+
+    A proposal subclasses this and implements `choose` and `score`; LBP, GWG and RWM do. The scale
+    is the mean number of sites R, rounded at random at every step.
+
+    With R = N alone a chain would go from x to its complement and back, and with an even R on
+    bits it would never change its parity. So one step in 200 changes one or two sites instead,
+    whatever the scale (`lengths="mixed"`), which costs at most 0.5% of the jump distance, and
+    tuners stop at the number of sites that a fresh draw of equally likely values would change:
+    $N (S - 1) / S$ for S values, half of all bits.
+
+    Attributes:
+        lengths: "mixed", or "paper": R sites at every step, up to N, and nothing else. With
+            "paper" a chain may not be able to reach all states.
+        implementation: "auto" for kernels where they apply, "reference" for plain JAX.
+    """
+
+    lengths: str = eqx.field(static=True, default="mixed", kw_only=True)
+    implementation: str = eqx.field(static=True, default="auto", kw_only=True)
+
+    rate: ClassVar[float]  # of acceptance, where the proposal is most efficient
+    replacement: ClassVar[bool]  # whether a site can be drawn twice
+
+    def __check_init__(self):
+        if self.lengths not in LENGTHS:
+            raise ValueError(f"lengths must be 'mixed' or 'paper'; got {self.lengths!r}.")
+        if self.implementation not in ("auto", "reference"):
+            raise ValueError(
+                f"implementation must be 'auto' or 'reference'; got {self.implementation!r}."
+            )
+
+    @abc.abstractmethod
+    def choose(
+        self, key: Key[Array, ""], target: Target, state: ChainState, length: Int[Array, ""]
+    ) -> tuple[Move, Float[Array, ""]]:
+        """Draw a move at `state`, and its log-probability."""
+
+    @abc.abstractmethod
+    def score(
+        self, target: Target, state: ChainState, move: Move, way_back: bool
+    ) -> Float[Array, ""]:
+        """Log-probability of drawing this move at `state`, as a way forth or a way back."""
+
+    def moved(self, choice: Choice) -> Bool[Array, " n"]:
+        """Which sites a choice changes."""
+        return choice.chosen
+
+    def scale_range(self, target: Target) -> ScaleRange:
+        sites, values = target.num_sites, target.num_states
+        most = sites if self.lengths == "paper" else max(1.0, sites * (values - 1) / values)
+        return ScaleRange(
+            unit="sites",
+            low=1.0,
+            high=float(sites),
+            tuned_high=float(most),
+            start=1.0,
+            rate=self.rate,
+        )
+
+    def noise(self, key: Key[Array, ""], target: Target) -> Noise:
+        key_propose, key_uniform = jax.random.split(key)
+        rounding, accept = jax.random.uniform(key_uniform, (2,), target.dtype)
+        return Noise(propose=key_propose, rounding=rounding, accept=accept)
+
+    def step(self, key, target: Target, state: ChainState, scale):
+        return self.advance(self.noise(key, target), target, state, scale)
+
+    def advance(self, noise: Noise, target: Target, state: ChainState, scale):
+        """Round the scale, propose, accept or stay."""
+        length = self._length(noise.rounding, scale, target.num_sites)
+        move, log_forward = self.choose(noise.propose, target, state, length)
+        there, accept_prob, invalid = self.follow(target, state, move, log_forward)
+        accepted = noise.accept < accept_prob
+        info = Info(
+            accept_prob=accept_prob,
+            accepted=accepted,
+            distance=jnp.where(accepted, self._distance(move), 0),
+            invalid=invalid,
+            proposal=there.x,
+        )
+        return jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, state), info
+
+    def follow(
+        self, target: Target, state: ChainState, move: Move, log_forward: Float[Array, ""]
+    ) -> tuple[ChainState, Float[Array, ""], Bool[Array, ""]]:
+        """Where a move leads, the probability of accepting it, and whether it is invalid."""
+        there = ChainState(
+            x=moves.apply(state.x, move),
+            evaluation=target.update(state.x, state.evaluation, move),
+        )
+        back = moves.reverse(state.x, move)
+        log_backward = self.score(target, there, back, way_back=True)
+        return there, *acceptance(state, there, log_forward, log_backward)
+
+    def _distance(self, move: Move) -> Int[Array, ""]:
+        """How many sites a move changes. Without replacement that needs no counting."""
+        if self.replacement:
+            return jnp.sum(move.moved, dtype=jnp.int32)
+        return move.choice.length
+
+    def _length(self, uniform, scale, num_sites: int) -> Int[Array, ""]:
+        """How many sites this step draws."""
+        if self.lengths == "paper":
+            return round_randomly(uniform, scale)
+        usual = (uniform - SHORT_STEPS) / (1.0 - SHORT_STEPS)
+        short = jnp.minimum(jnp.where(uniform < 0.5 * SHORT_STEPS, 1, 2), num_sites)
+        return jnp.where(uniform < SHORT_STEPS, short, round_randomly(usual, scale))
+
+    def length_probabilities(self, scale: float, num_sites: int) -> dict[int, float]:
+        """The distribution of the number of sites that a step draws."""
+        low = int(np.floor(scale))
+        found = {low: low + 1 - scale, low + 1: scale - low}
+        if self.lengths == "mixed":
+            found = {length: (1.0 - SHORT_STEPS) * p for length, p in found.items()}
+            for length in (1, min(2, num_sites)):
+                found[length] = found.get(length, 0.0) + 0.5 * SHORT_STEPS
+        return {length: p for length, p in found.items() if p > 0}
+
+    def transitions(self, target: Target, x: State, scale: float):
+        """Every sequence of sites that could be drawn, followed by the functions of a step."""
+        state, n = self.init(target, x), target.num_sites
+        offsets = _offsets(n, target.num_states)
+        reached, found = [], []
+        for length, share in self.length_probabilities(scale, n).items():
+
+            def follow(sequence, by, length=length, share=share):
+                move, counts = self._listed(target, state, sequence, length, by)
+                log_forward = self.score(target, state, move, way_back=False)
+                there, accept_prob, _ = self.follow(target, state, move, log_forward)
+                return there.x, share * jnp.where(counts, jnp.exp(log_forward), 0.0) * accept_prob
+
+            sequences = jnp.asarray(_sequences(n, length, self.replacement))
+            over = jax.vmap(jax.vmap(follow, (None, 0)), (0, None))
+            y, probability = over(sequences, jnp.asarray(offsets))
+            reached.append(y.reshape(-1, *target.shape))
+            found.append(probability.reshape(-1))
+        return jnp.concatenate(reached), jnp.concatenate(found)
+
+    def _listed(self, target: Target, state: ChainState, sequence, length: int, by):
+        """The move along a sequence, and whether it counts: idle sites are counted at offset 1."""
+        choice = select.listed(sequence, jnp.asarray(length, jnp.int32))
+        moved = self.moved(choice)
+        values = None
+        if target.num_states > 2:
+            values = (state.x.reshape(-1).astype(jnp.int32) + by) % target.num_states
+        return Move(choice=choice, moved=moved, values=values), jnp.all(moved | (by == 1))
+
+
+def acceptance(
+    state: ChainState,
+    there: ChainState,
+    log_forward: Float[Array, ""],
+    log_backward: Float[Array, ""],
+) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+    """The probability of accepting a proposal, and whether it was invalid.
+
+    A proposal where the density is NaN or +inf, or whose way back is NaN, is rejected and
+    marked. One that leads to zero density, or that was drawn for want of sites with weight, is
+    rejected as any other.
+    """
+    log_prob = there.log_prob
+    impossible = log_prob == -jnp.inf
+    invalid = jnp.isnan(log_prob) | (log_prob == jnp.inf)
+    invalid = invalid | (jnp.isnan(log_backward) & ~impossible)
+    log_ratio = log_prob - state.log_prob + log_backward - log_forward
+    possible = jnp.isfinite(log_forward) & ~impossible & ~invalid
+    return jnp.where(possible, jnp.exp(jnp.minimum(log_ratio, 0.0)), 0.0), invalid
+
+
+def round_randomly(uniform: Float[Array, ""], scale: Float[Array, ""]) -> Int[Array, ""]:
+    """floor(scale), or one more with probability the fraction, so that the mean is `scale`."""
+    low = jnp.floor(scale)
+    more = uniform < scale - low
+    return low.astype(jnp.int32) + more.astype(jnp.int32)
+
+
+def _sequences(n: int, length: int, replacement: bool) -> Int[np.ndarray, "paths n"]:
+    """Every sequence of `length` sites, padded to n."""
+    if replacement:
+        paths = np.array(list(itertools.product(range(n), repeat=length)), np.int32)
+        return np.pad(paths, ((0, 0), (0, max(n - length, 0))))
+    paths = np.array(list(itertools.permutations(range(n), length)), np.int32)
+    rest = [np.setdiff1d(np.arange(n), path) for path in paths]
+    return np.concatenate([paths, np.array(rest, np.int32).reshape(len(paths), -1)], axis=1)
+
+
+def _offsets(n: int, num_states: int) -> Int[np.ndarray, "combinations n"]:
+    """By how much each site could change its value, for all sites at once."""
+    return np.array(list(itertools.product(range(1, num_states), repeat=n)), np.int32)
