@@ -1,15 +1,33 @@
 """Sampling from discrete distributions, with the number of sites a step changes tuned for you."""
 
-from hopscale import balance, check, data, diagnostics, learn, paper, theory
-from hopscale.results import Run
-from hopscale.run import sample
-from hopscale.samplers import GWG, LBP, RWM
-from hopscale.scale import Adaptive, Fixed
-from hopscale.target import Target
-from hopscale.targets import FHMM, RBM, Bernoulli, Ising, LogDensity
+import importlib
+from typing import TYPE_CHECKING
+
+from hopscale import balance, check, diagnostics, record, theory
+from hopscale.host import Interrupted
+from hopscale.kernels import (
+    GWG,
+    LBP,
+    RWM,
+    BlockGibbs,
+    ChainState,
+    Info,
+    Kernel,
+    Metropolis,
+    ScaleRange,
+)
+from hopscale.move import Move
+from hopscale.results import ConvergenceWarning, Run
+from hopscale.run import sample, sample_many
+from hopscale.target import Evaluation, Target
+from hopscale.targets import FHMM, RBM, Bernoulli, Ising, LogDensity, Tempered
+from hopscale.tune import Adaptive, Fixed, Tuner
 from hopscale.validate import InvalidDensityError
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from hopscale import data, learn, paper
+
+__version__ = "0.2.0"
 
 __all__ = [
     "FHMM",
@@ -19,18 +37,45 @@ __all__ = [
     "RWM",
     "Adaptive",
     "Bernoulli",
+    "BlockGibbs",
+    "ChainState",
+    "ConvergenceWarning",
+    "Evaluation",
     "Fixed",
+    "Info",
+    "Interrupted",
     "InvalidDensityError",
     "Ising",
+    "Kernel",
     "LogDensity",
+    "Metropolis",
+    "Move",
     "Run",
+    "ScaleRange",
     "Target",
+    "Tempered",
+    "Tuner",
     "balance",
     "check",
     "data",
     "diagnostics",
     "learn",
     "paper",
+    "record",
     "sample",
+    "sample_many",
     "theory",
 ]
+
+# Loaded when first used, with what they need: optax, image sets, the shipped weights.
+_LAZY = ("data", "learn", "paper")
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        return importlib.import_module(f"hopscale.{name}")
+    raise AttributeError(f"module 'hopscale' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -1,24 +1,26 @@
-"""Is a sampler exact? Two tests, for targets small enough to enumerate.
+"""Is a kernel exact? Tests for targets small enough to enumerate.
 
-`transition_matrix` enumerates every move a sampler can make and multiplies out: the target must
-be invariant to rounding error. `invariance` needs only that the sampler can take a step: start
-exactly at the target's distribution, take one, and test that the distribution is unchanged.
+`transition_matrix` enumerates every move a kernel can make and multiplies out: the target must
+be invariant to rounding error, and `irreducible` says whether all of it can be reached.
+`invariance` needs only that the kernel can take a step: start exactly at the target's
+distribution, take one, and test that the distribution is unchanged.
 """
 
 import dataclasses
-import itertools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse.csgraph
 import scipy.special
 from jaxtyping import Float, Int
 
-from hopscale import metropolis, select
-from hopscale.sampler import ChainState, Move, Sampler
-from hopscale.scale import Fixed
+from hopscale import loop
+from hopscale.kernels.kernel import Kernel
+from hopscale.loop import Program
 from hopscale.target import Target
+from hopscale.tune import Fixed, fitted
 from hopscale.validate import as_key, count
 
 MOST_STATES = 2**16
@@ -54,7 +56,7 @@ def states(target: Target) -> Int[np.ndarray, "m *shape"]:
     if m > MOST_STATES:
         raise ValueError(
             f"the target has {target.num_states}^{target.num_sites} states; at most "
-            f"{MOST_STATES:,} can be enumerated. Check the sampler on a smaller target of its kind."
+            f"{MOST_STATES:,} can be enumerated. Check the kernel on a smaller target of its kind."
         )
     digits = np.indices((target.num_states,) * target.num_sites).reshape(target.num_sites, m)
     return digits.T.reshape(m, *target.shape).astype(target.state_dtype)
@@ -67,89 +69,65 @@ def probabilities(target: Target) -> Float[np.ndarray, " m"]:
     return weights / weights.sum()
 
 
-def transition_matrix(target: Target, sampler: Sampler, scale: int) -> Float[np.ndarray, "m m"]:
-    """The probability of going from each state to each in one step that draws `scale` sites.
+def transition_matrix(target: Target, kernel: Kernel, scale: float) -> Float[np.ndarray, "m m"]:
+    """The probability of going from each state to each in one step at this scale.
 
-    Every sequence of sites the sampler could draw is followed by the sampler's own functions.
-    Run it in float64 (jax.enable_x64) for an answer exact to about 1e-14.
+    Everything the kernel could draw is followed by the functions of its own step. Run it in
+    float64 (jax.enable_x64) for an answer exact to about 1e-14.
     """
-    _check_both(target, sampler)
-    count("scale", scale, least=1)
-    n = target.num_sites
-    Fixed(scale).check(n)
+    _check(target, kernel, scale)
     everything = jnp.asarray(states(target))
-    sequences = _sequences(n, scale, sampler.replacement)
-    offsets = _offsets(n, target.num_states)
-
-    @eqx.filter_jit
-    def follow(x, sequence):
-        state = sampler.init(target, x)
-
-        def one(by):
-            move, counts = _move(target, sampler, state, sequence, scale, by)
-            log_forward = sampler.score(target, state, move, way_back=False)
-            proposal = sampler.follow(target, state, move, log_forward)
-            accept_prob, _ = metropolis.acceptance(state, proposal)
-            probability = jnp.where(counts, jnp.exp(log_forward), 0.0)
-            return proposal.state.x, probability * accept_prob
-
-        return jax.vmap(one)(offsets)
-
-    place = target.num_states ** np.arange(n - 1, -1, -1)
+    scale = jnp.asarray(scale, target.dtype)
     matrix = np.zeros((len(everything), len(everything)))
-    over_paths = jax.vmap(follow, in_axes=(None, 0))
     for row, x in enumerate(everything):
-        y, probability = over_paths(x, sequences)
-        column = np.asarray(y).reshape(-1, n) @ place
-        np.add.at(matrix[row], column, np.asarray(probability, np.float64).reshape(-1))
+        y, probability = _transitions(kernel, target, x, scale)
+        np.add.at(matrix[row], _index(target, y), np.asarray(probability, np.float64))
         matrix[row, row] += 1.0 - matrix[row].sum()
     return matrix
 
 
-def _check_both(target, sampler) -> None:
-    if not isinstance(target, Target) or not isinstance(sampler, Sampler):
-        raise TypeError(f"a target and a sampler are needed; got {target!r} and {sampler!r}.")
+@eqx.filter_jit
+def _transitions(kernel: Kernel, target: Target, x, scale):
+    return kernel.transitions(target, x, scale)
 
 
-def _sequences(n: int, length: int, replacement: bool) -> Int[np.ndarray, "paths n"]:
-    """Every sequence of `length` sites, padded to n."""
-    if replacement:
-        drawn = itertools.product(range(n), repeat=length)
-    else:
-        drawn = itertools.permutations(range(n), length)
-    paths = np.array(list(drawn), np.int32)
-    if replacement:
-        return np.pad(paths, ((0, 0), (0, n - length)))
-    rest = [np.setdiff1d(np.arange(n), path) for path in paths]
-    return np.concatenate([paths, np.array(rest, np.int32).reshape(len(paths), -1)], axis=1)
+def irreducible(target: Target, kernel: Kernel, scale: float) -> bool:
+    """Whether every state of positive probability can be reached from every other.
+
+    Invariance is not enough: a kernel that goes from x to its complement and back leaves a
+    symmetric target invariant and sees two states of it.
+    """
+    possible = probabilities(target) > 0
+    reached = transition_matrix(target, kernel, scale)[np.ix_(possible, possible)] > 0
+    groups, _ = scipy.sparse.csgraph.connected_components(reached, connection="strong")
+    return int(groups) == 1
 
 
-def _offsets(n: int, num_states: int) -> Int[np.ndarray, "combinations n"]:
-    """By how much each site could change its value, for all sites at once."""
-    return np.array(list(itertools.product(range(1, num_states), repeat=n)), np.int32)
+def _check(target, kernel, scale: float) -> None:
+    if not isinstance(target, Target) or not isinstance(kernel, Kernel):
+        raise TypeError(f"a target and a kernel are needed; got {target!r} and {kernel!r}.")
+    kernel.check(target)
+    scales = kernel.scale_range(target)
+    if scales is not None:
+        Fixed(scale).check(scales)
 
 
-def _move(target: Target, sampler: Sampler, state: ChainState, sequence, scale: int, by):
-    """The move along a sequence, and whether it counts: idle sites are counted at offset 1."""
-    length = jnp.asarray(scale, jnp.int32)
-    choice = select.listed(sequence, length)
-    moved = sampler.moved(choice)
-    values = None
-    if target.num_states > 2:
-        values = (state.x.reshape(-1).astype(jnp.int32) + by) % target.num_states
-    return Move(choice=choice, moved=moved, values=values), jnp.all(moved | (by == 1))
+def _index(target: Target, x) -> Int[np.ndarray, " m"]:
+    """The places of states in the order of `states`."""
+    place = target.num_states ** np.arange(target.num_sites - 1, -1, -1)
+    return np.asarray(x).reshape(-1, target.num_sites) @ place
 
 
 def invariance(
     target: Target,
-    sampler: Sampler,
-    scale: float = 2,
+    kernel: Kernel,
+    scale: float | None = None,
     draws: int = 100_000,
     steps: int = 1,
     key=0,
     false_alarm: float = 1e-4,
 ) -> Verdict:
-    """Does one step of the sampler leave the target as it is?
+    """Does one step of the kernel leave the target as it is?
 
     Draws states exactly from the enumerated target, takes `steps` steps from each, and compares
     how often each state is reached with its probability by a chi-square test. States expected
@@ -157,38 +135,32 @@ def invariance(
 
     Args:
         target: any target with at most 65,536 states.
-        sampler: any sampler, your own included; only `init` and `propose` are used.
-        scale: R.
+        kernel: any kernel, your own included; only its steps are used.
+        scale: R; 2 unless said, or N where that is 1.
         draws: how many exact draws; a smaller bias needs more to be seen.
         steps: steps from each draw.
         key: a seed or JAX key.
-        false_alarm: the probability with which a correct sampler fails.
+        false_alarm: the probability with which a correct kernel fails.
     """
-    _check_both(target, sampler)
+    scale = min(2.0, getattr(target, "num_sites", 1)) if scale is None else scale
+    _check(target, kernel, scale)
     count("draws", draws, least=1000)
     count("steps", steps, least=1)
-    Fixed(scale).check(target.num_sites)
     everything, expected = states(target), probabilities(target)
     key_draw, key_step = jax.random.split(as_key(key))
     seed = np.asarray(jax.random.bits(key_draw, (4,)))
     drawn = np.random.default_rng(seed).choice(len(expected), draws, p=expected)
+    scales = kernel.scale_range(target)
+    tuner = fitted(None if scales is None else Fixed(scale), scales)
+    program = Program(key=key_step, target=target, kernel=kernel, tuner=tuner)
 
     @eqx.filter_jit
-    def stepped(target, keys, x):
-        def one(key, x):
-            state = sampler.init(target, x)
-            for number in range(steps):
-                noise = metropolis.noise(jax.random.fold_in(key, number), target.dtype)
-                size = jnp.asarray(scale, target.dtype)
-                state, _, _ = metropolis.step(noise, target, state, size, sampler)
-            return state.x
+    def stepped(program, x):
+        chains, _ = loop.scan(program, loop.start(program, x), steps=steps, tune=False)
+        return chains.states.x
 
-        return jax.vmap(one)(keys, x)
-
-    after = stepped(target, jax.random.split(key_step, draws), jnp.asarray(everything[drawn]))
-    place = target.num_states ** np.arange(target.num_sites - 1, -1, -1)
-    index = np.asarray(after).reshape(draws, -1) @ place
-    observed = np.bincount(index, minlength=len(expected))
+    after = stepped(program, jnp.asarray(everything[drawn]))
+    observed = np.bincount(_index(target, after), minlength=len(expected))
     return _chi_square(observed, draws * expected, false_alarm)
 
 

@@ -1,161 +1,171 @@
 """The compiled loop: all chains, any number of steps.
 
-The number of steps is an argument, so warm-up, drawing and chunks of every length share one
-program. Nothing is summed over time inside: each step writes what it did into a row of a buffer.
+`scan` is the only place where chains are stepped: sampling, many programs side by side, the walks
+of persistent contrastive divergence, annealing and the checks of exactness all call it. The number
+of steps is an argument, so warm-up, drawing and chunks of every length share one program.
+
+Random numbers depend on the key, the step and the chain alone: a chain's step has the key
+`fold_in(fold_in(key, step), chain)`. So a run does not depend on how it was cut into chunks.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Int, Key
 
-from hopscale import metropolis, native
-from hopscale.sampler import ChainState, Sampler
-from hopscale.scale import Tuner, TunerState
+from hopscale.kernels.kernel import ChainState, Info, Kernel
 from hopscale.target import State, Target
+from hopscale.tune import Tuner, TunerState
 
-Statistic = Callable[[State], Float[Array, ""]]
+NOISE_STEPS = 32  # whose noise is drawn together
+FRESH_STEPS = 1024  # after which chains are evaluated from scratch: a multiple of NOISE_STEPS
 
-PAGE = 32  # steps whose noise is drawn together
+Steps = int | Int[Array, ""]
 
 
 class Program(NamedTuple):
-    """What a run is made of. Numbers in it are arguments of the compiled loop, not constants.
-
-    `whole_pages` makes the loop take its steps in whole pages, idle beyond the last: a GPU then
-    need not ask after every step whether to go on.
-    """
+    """What a run is made of. Numbers in it are arguments of the compiled loop, not constants."""
 
     key: Key[Array, ""]
     target: Target
-    sampler: Sampler
+    kernel: Kernel
     tuner: Tuner
-    statistic: Statistic
-    implementation: str
-    whole_pages: bool
 
 
-class Span(NamedTuple):
-    """Which steps to take: `steps` of them from step number `first`, tuning if `warm`.
+class Chains(NamedTuple):
+    """All that evolves: the states of all chains, and the tuner's."""
 
-    Draw number d goes to row d // thin of the kept states; `offset` is where the first of these
-    steps falls in its group of `thin`.
-    """
-
-    first: Int[Array, ""]
-    steps: Int[Array, ""]
-    warm: Bool[Array, ""]
-    thin: Int[Array, ""]
-    offset: Int[Array, ""]
-
-
-class Carry(NamedTuple):
-    """All that evolves."""
-
-    chains: ChainState
+    states: ChainState
     tuner: TunerState
 
 
-class Records(NamedTuple):
-    """Buffers with a row for each step: accept_prob, distance, statistic, invalid; and states."""
-
-    numbers: Float[Array, "rows 4 chains"]
-    states: State | None
-
-
-class Hamming(eqx.Module):
-    """The paper's statistic: Hamming distance to a fixed random state."""
-
-    origin: State
-
-    def __call__(self, x: State) -> Float[Array, ""]:
-        return native.call("hamming", x, self.origin)
+# After a step: (row, active, chains, info, memory) -> memory. Row 0 is the scan's first step.
+Visit = Callable[[Array, Array, Chains, Info, Any], Any]
+# Before a step: (step, chains, memory) -> (target, chains, memory).
+Prepare = Callable[[Array, Chains, Any], tuple[Target, Chains, Any]]
 
 
-@eqx.filter_jit
-def start(target: Target, sampler: Sampler, x: State) -> ChainState:
-    """Evaluate the target where the chains start."""
-    return jax.vmap(lambda one: sampler.init(target, one))(x)
-
-
-def records(target: Target, chains: int, rows: int, states: bool) -> Records:
-    """Empty buffers for so many steps."""
-    shape = (rows, chains, *target.shape)
-    return Records(
-        numbers=jnp.zeros((rows, 4, chains), target.dtype),
-        states=jnp.zeros(shape, target.state_dtype) if states else None,
+def start(program: Program, x: State) -> Chains:
+    """Chains at these states, and the tuner before its first step."""
+    target, kernel = program.target, program.kernel
+    scales = kernel.scale_range(target)
+    return Chains(
+        states=jax.vmap(lambda one: kernel.init(target, one))(x),
+        tuner=program.tuner.init(scales, len(x), target.dtype),  # type: ignore[arg-type]
     )
 
 
-@eqx.filter_jit(donate="all-except-first")
-def advance(fixed: tuple[Program, Span], carry: Carry, records: Records) -> tuple[Carry, Records]:
-    """Take the steps of the span, recording into rows 0, 1, ..."""
-    program, span = fixed
+def scan(
+    program: Program,
+    chains: Chains,
+    memory: Any = None,
+    *,
+    first: Steps = 0,
+    steps: Steps,
+    tune: bool | Bool[Array, ""] = True,
+    visit: Visit | None = None,
+    prepare: Prepare | None = None,
+    whole_pages: bool = False,
+) -> tuple[Chains, Any]:
+    """Take `steps` steps of all chains, from step number `first` on.
 
-    def page(number, loop):
-        begin = number * PAGE
-        end = jnp.minimum(begin + PAGE, span.steps)
-        noise = _noise(program, carry, span.first + begin)
-        if program.whole_pages:
-            # No step can be accepted beyond the last: chains stay where they are.
-            idle = begin + jnp.arange(PAGE) >= end
-            noise = noise._replace(accept=jnp.where(idle[:, None], 2.0, noise.accept))
+    Args:
+        program: target, kernel, tuner and key.
+        chains: where they are.
+        memory: whatever `visit` keeps.
+        first: the number of the first step; random numbers depend on it.
+        steps: how many. A Python integer (with `first` 0) is compiled in, which a GPU runs faster.
+        tune: whether the tuner moves the scale.
+        visit: called after each step, to remember what should be.
+        prepare: called before each step, for a target that changes from step to step.
+        whole_pages: take steps in whole pages of 32, idle before the first and beyond the last:
+            a GPU then need not ask after every step whether to go on.
+    """
+    known = isinstance(steps, int) and isinstance(first, int) and first == 0
+    page_steps = max(1, min(steps, NOISE_STEPS)) if known and isinstance(steps, int) else NOISE_STEPS
+    last = first + steps
 
-        def step(i, loop):
-            row, now = begin + i, jax.tree.map(lambda x: x[i], noise)
-            return _step(program, span, row, now, *loop)
+    def page(number, carry):
+        origin = number * page_steps
+        begin = jnp.maximum(first - origin, 0)
+        end = jnp.minimum(last - origin, page_steps)
+        noise = _noise(program, chains, origin, page_steps)
+        stepped, memory = carry
+        fresh = (begin == 0) & (origin % FRESH_STEPS == 0) & (origin > 0)
+        stepped = stepped._replace(states=_refreshed(program, stepped.states, fresh))
 
-        return jax.lax.fori_loop(0, PAGE if program.whole_pages else end - begin, step, loop)
+        def step(i, carry):
+            active = (begin <= i) & (i < end) if whole_pages else None
+            now = jax.tree.map(lambda a: a[i], noise)
+            return _step(program, now, origin + i, first, active, tune, visit, prepare, *carry)
 
-    with native.use(program.implementation):
-        return jax.lax.fori_loop(0, -(-span.steps // PAGE), page, (carry, records))
+        bounds = (0, page_steps) if whole_pages or (known and last == page_steps) else (begin, end)
+        return jax.lax.fori_loop(*bounds, step, (stepped, memory))
 
-
-@eqx.filter_jit
-def proposals(program: Program, carry: Carry, step: Int[Array, ""]) -> tuple[State, Array]:
-    """Where the chains would go at this step, and which of that is invalid."""
-    with native.use(program.implementation):
-        noise = jax.tree.map(lambda x: x[0], _noise(program, carry, step))
-        _, proposed, info = _all_chains(program, carry)(noise, carry.chains, carry.tuner.scale)
-    return proposed.state.x, info.invalid
-
-
-def _noise(program: Program, carry: Carry, first: Int[Array, ""]) -> metropolis.Noise:
-    """The randomness of a page of steps: it depends on key, step and chain alone."""
-
-    def one(step, chain):
-        key = jax.random.fold_in(jax.random.fold_in(program.key, step), chain)
-        return metropolis.noise(key, program.target.dtype)
-
-    steps, chains = first + jnp.arange(PAGE), jnp.arange(carry.chains.log_prob.size)
-    return jax.vmap(lambda step: jax.vmap(lambda chain: one(step, chain))(chains))(steps)
+    if known and last <= page_steps:
+        return page(0, (chains, memory))
+    return jax.lax.fori_loop(first // page_steps, -(-last // page_steps), page, (chains, memory))
 
 
-def _all_chains(program: Program, carry: Carry):
+def _step(program, noise, number, first, active, tune, visit, prepare, chains: Chains, memory):
+    """One step of all chains."""
+    target, before = program.target, chains
+    if prepare is not None:
+        target, chains, memory = prepare(number, chains, memory)
+    states, info = step_chains(program.kernel, target, noise, chains)
+    scales = program.kernel.scale_range(target)
+    tuned = program.tuner.update(chains.tuner, info, scales)  # type: ignore[arg-type]
+    tuner = chains.tuner if tune is False else _where(tune, tuned, chains.tuner)
+    after = Chains(states=states, tuner=tuner)
+    if active is not None:
+        after = _where(active, after, before)
+    if visit is not None:
+        row = number - first
+        memory = visit(row, True if active is None else active, after, info, memory)
+    return after, memory
+
+
+def step_chains(kernel: Kernel, target: Target, noise, chains: Chains) -> tuple[ChainState, Info]:
     """A step of all chains, with one scale for all or one for each."""
 
     def one(noise, state, scale):
-        return metropolis.step(noise, program.target, state, scale, program.sampler)
+        return kernel.advance(noise, target, state, scale)
 
-    return jax.vmap(one, in_axes=(0, 0, 0 if carry.tuner.scale.ndim else None))
+    scale = chains.tuner.scale
+    return jax.vmap(one, in_axes=(0, 0, 0 if scale.ndim else None))(noise, chains.states, scale)
 
 
-def _step(program: Program, span: Span, row, noise, carry: Carry, records: Records):
-    """One step of all chains; what it did goes to `row` of the records."""
-    chains, _, info = _all_chains(program, carry)(noise, carry.chains, carry.tuner.scale)
-    tuned = program.tuner.update(carry.tuner, info.accept_prob, program.target.num_sites)
-    warm = span.warm & (row < span.steps)
-    tuner = jax.tree.map(lambda new, old: jnp.where(warm, new, old), tuned, carry.tuner)
-    statistic = jax.vmap(program.statistic)(chains.x)
-    numbers = (info.accept_prob, info.distance, statistic, info.invalid)
-    numbers = jnp.stack([number.astype(records.numbers.dtype) for number in numbers])
-    update = jax.lax.dynamic_update_index_in_dim
-    states = records.states
-    if states is not None:
-        # Each step overwrites its group's row, so the last of the group stays.
-        states = update(states, chains.x, (row + span.offset) // span.thin, axis=0)
-    records = Records(numbers=update(records.numbers, numbers, row, axis=0), states=states)
-    return Carry(chains=chains, tuner=tuner), records
+def _noise(program: Program, chains: Chains, origin, steps: int):
+    """The randomness of a page of steps."""
+
+    def one(step, chain):
+        key = jax.random.fold_in(jax.random.fold_in(program.key, step), chain)
+        return program.kernel.noise(key, program.target)
+
+    numbers = origin + jnp.arange(steps)
+    number_of_chains = jnp.arange(chains.states.x.shape[0])
+    return jax.vmap(lambda step: jax.vmap(lambda chain: one(step, chain))(number_of_chains))(numbers)
+
+
+def _refreshed(program: Program, states: ChainState, fresh: Bool[Array, ""]) -> ChainState:
+    """The states evaluated from scratch, if it is time: what updates rounded off is then gone."""
+
+    def again(states: ChainState) -> ChainState:
+        return jax.vmap(lambda x: program.kernel.init(program.target, x))(states.x)
+
+    return jax.lax.cond(fresh, again, lambda same: same, states)
+
+
+def _where(condition, new, old):
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), new, old)
+
+
+@eqx.filter_jit
+def proposals(program: Program, chains: Chains, step: Int[Array, ""]) -> tuple[State, Array]:
+    """Where the chains would go at this step, and which of that is invalid."""
+    noise = jax.tree.map(lambda a: a[0], _noise(program, chains, step, 1))
+    _, info = step_chains(program.kernel, program.target, noise, chains)
+    return info.proposal, info.invalid

@@ -2,17 +2,84 @@
 
 import dataclasses
 import io
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from hopscale import diagnostics
-from hopscale.sampler import Sampler
+from hopscale.advice import advice
+from hopscale.kernels.kernel import Kernel
+from hopscale.record import STEP_NUMBERS, average
 from hopscale.target import Target
+from hopscale.tune import Tuner
+
+MAIN = "hamming"  # the statistic whose effective sample size a run reports, as the paper does
+RANKED_ENTRIES = 2**19  # of a trace that are ranked at most: longer ones are averaged in blocks
+
+
+class ConvergenceWarning(UserWarning):
+    """The draws of a run should not be trusted, or not yet."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistic:
+    """A number for each chain and draw, and how well its mean is known.
+
+    Attributes:
+        trace: its history, of shape (chains, blocks), each entry the mean of `block` draws (1 in
+            runs of up to 16,384 draws).
+        mean_by_chain, variance_by_chain: over single draws.
+    """
+
+    name: str
+    trace: np.ndarray
+    block: int
+    mean_by_chain: np.ndarray
+    variance_by_chain: np.ndarray
+
+    @property
+    def mean(self) -> float:
+        return float(self.mean_by_chain.mean())
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation over all draws of all chains."""
+        return float(np.sqrt(self.variance_by_chain.mean() + self.mean_by_chain.var()))
+
+    @cached_property
+    def error(self) -> float:
+        """The Monte Carlo standard error of the mean."""
+        return diagnostics.mcse_mean(self.trace, self.block, self.variance_by_chain)
+
+    @cached_property
+    def ess_by_chain(self) -> np.ndarray:
+        """Effective sample size of each chain, by the paper's estimator."""
+        trace = self.trace.astype(np.float64)
+        return diagnostics.effective_sample_size(trace, self.block, self.variance_by_chain)
+
+    @property
+    def ess(self) -> float:
+        """Effective sample size of a chain, by the paper's estimator, averaged over chains."""
+        return float(self.ess_by_chain.mean())
+
+    @cached_property
+    def ess_total(self) -> float:
+        """Effective sample size of all chains together: small where they disagree."""
+        return diagnostics.mean_ess(self.trace, self.block, self.variance_by_chain)
+
+    @cached_property
+    def r_hat(self) -> float:
+        """Rank-normalised split R-hat over all chains; NaN if nothing ever changed."""
+        trace = self.trace
+        while trace.size > RANKED_ENTRIES and trace.shape[1] >= 512:
+            trace = average(trace[:, : trace.shape[1] // 2 * 2].T, 2).T
+        return diagnostics.r_hat(trace)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,29 +87,33 @@ class Run:
     """The draws' statistics, and how they were made.
 
     Attributes:
-        scale: the frozen R, one number or one for each chain.
+        scale: the frozen R, one number or one for each chain; None for kernels without.
+        statistics: by name: "log_prob", "hamming" (distances to random states), and what was
+            asked for in `record`.
+        recorded: what recorders asked for in `record` found, by name.
         draws: kept states, of shape (chains, kept, *shape); None unless asked for.
-        last: the state of each chain after the last step, to go on from.
-        trace: the statistic's history, of shape (chains, blocks), each entry the mean of `block`
-            draws (1 in runs of up to 16,384 draws).
-        invalid: proposals, warm-up included, whose log-density was NaN or +inf; each was
-            rejected. `offender` is the first of them.
+        last: the state of each chain after the last step.
+        warmup_history, history: the mean over chains of "accept_prob", "distance", "invalid" and
+            "scale" along warm-up and draws, in blocks of equal length.
+        invalid: proposals, warm-up included, whose log-density was NaN or +inf, or whose
+            log-ratios were NaN; each was rejected. `offender` is the first of them.
         evaluations: how often the target was evaluated, over all chains.
         interrupted: whether Ctrl-C cut the run short.
     """
 
     target: Target
-    sampler: Sampler
+    kernel: Kernel
+    tuner: Tuner
     chains: int
     warmup: int
     num_draws: int
-    scale: float | np.ndarray
+    scale: float | np.ndarray | None
     accept_prob_by_chain: np.ndarray
     distance_by_chain: np.ndarray
-    statistic_mean: np.ndarray
-    statistic_variance: np.ndarray
-    trace: np.ndarray
-    block: int
+    statistics: Mapping[str, Statistic]
+    recorded: Mapping[str, Any]
+    warmup_history: Mapping[str, np.ndarray]
+    history: Mapping[str, np.ndarray]
     draws: np.ndarray | None
     last: np.ndarray
     invalid: int
@@ -51,6 +122,12 @@ class Run:
     compile_seconds: float
     run_seconds: float
     interrupted: bool
+    resumable: Any = dataclasses.field(default=None, repr=False)
+
+    @property
+    def sampler(self) -> Kernel:
+        """The kernel."""
+        return self.kernel
 
     @property
     def acceptance(self) -> float:
@@ -62,23 +139,26 @@ class Run:
         """Expected jump distance: mean Hamming distance moved a step, rejections counted as 0."""
         return float(self.distance_by_chain.mean())
 
-    @cached_property
-    def ess_by_chain(self) -> np.ndarray:
-        return diagnostics.effective_sample_size(self.trace, self.block, self.statistic_variance)
-
     @property
     def ess(self) -> float:
-        """Effective sample size of the statistic, per chain."""
-        return float(self.ess_by_chain.mean())
+        """Effective sample size a chain, of the Hamming distance to a random state."""
+        return self.statistics[MAIN].ess
 
     @property
     def ess_per_draw(self) -> float:
         return self.ess / self.num_draws if self.num_draws else float("nan")
 
-    @cached_property
+    @property
     def r_hat(self) -> float:
-        """Split R-hat of the statistic over all chains."""
-        return diagnostics.r_hat(self.trace, self.block, self.statistic_variance)
+        """The largest R-hat of all statistics."""
+        found = [statistic.r_hat for statistic in self.statistics.values()]
+        known = [value for value in found if not np.isnan(value)]
+        return max(known) if known else float("nan")
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the draws should not be trusted, a sentence each, with what to do; often none."""
+        return advice(self)
 
     @property
     def seconds(self) -> float:
@@ -90,22 +170,44 @@ class Run:
         steps = self.warmup + self.num_draws
         return steps / self.run_seconds if self.run_seconds else float("nan")
 
+    def extend(self, draws: int, **options: Any) -> "Run":
+        """The run with more draws: the same as if it had been that long from the start.
+
+        Args:
+            draws: how many more.
+            **options: `progress`, `checkpoint` and `chunk`, as for `hs.sample`.
+        """
+        from hopscale import run as running
+
+        return running.extend(self, draws, **options)
+
+    def save(self, path, overwrite: bool = False) -> None:
+        """Write the run to a file, from which `hs.load` reads it and it can go on."""
+        from hopscale import saving
+
+        saving.save(self, path, overwrite)
+
     def summary(self) -> dict[str, Any]:
         """The numbers of the run, ready for JSON."""
-        scale = np.asarray(self.scale)
+        scale = None if self.scale is None else np.asarray(self.scale)
         return {
             "target": type(self.target).__name__,
             "sites": self.target.num_sites,
-            "sampler": describe(self.sampler),
+            "sampler": describe(self.kernel),
             "chains": self.chains,
             "warmup": self.warmup,
             "draws": self.num_draws,
-            "scale": float(scale) if scale.ndim == 0 else scale.tolist(),
+            "scale": None if scale is None else scale.tolist(),
             "acceptance": self.acceptance,
             "ejd": self.ejd,
             "ess": self.ess,
             "ess_per_draw": self.ess_per_draw,
             "r_hat": self.r_hat,
+            "statistics": {
+                name: {"mean": s.mean, "error": s.error, "ess": s.ess, "r_hat": s.r_hat}
+                for name, s in self.statistics.items()
+            },
+            "warnings": list(self.warnings),
             "evaluations": self.evaluations,
             "invalid": self.invalid,
             "steps_per_second": self.steps_per_second,
@@ -122,10 +224,10 @@ class Run:
 
     __repr__ = __str__
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Group:
         lattice = " x ".join(map(str, self.target.shape))
         table = Table(
-            title=f"{type(self.target).__name__} ({lattice}) by {describe(self.sampler)}",
+            title=f"{type(self.target).__name__} ({lattice}) by {describe(self.kernel)}",
             title_justify="left",
             box=box.SIMPLE_HEAD,
             show_header=False,
@@ -133,18 +235,24 @@ class Run:
         )
         for name, value in self._rows():
             table.add_row(name, value)
-        return table
+        notes = [Text(f"! {sentence}", style="yellow") for sentence in self.warnings]
+        return Group(table, *notes)
 
     def _rows(self):
         steps = f"{self.chains:,} x ({self.warmup:,} warm-up + {self.num_draws:,} draws)"
         yield "chains", steps + (", stopped by Ctrl-C" if self.interrupted else "")
-        scale = np.asarray(self.scale)
-        spread = f" (from {scale.min():.4g} to {scale.max():.4g})" if scale.ndim else ""
-        yield "scale R", f"{scale.mean():.4g}{spread} of {self.target.num_sites:,} sites"
+        if self.scale is not None:
+            scale = np.asarray(self.scale)
+            spread = f" (from {scale.min():.4g} to {scale.max():.4g})" if scale.ndim else ""
+            yield "scale R", f"{scale.mean():.4g}{spread} of {self.target.num_sites:,} sites"
         yield "acceptance", _with_error(self.accept_prob_by_chain)
         yield "jump distance", f"{_with_error(self.distance_by_chain)} sites a step"
-        yield "ESS", f"{_with_error(self.ess_by_chain)} a chain, {self.ess_per_draw:.3g} a draw"
+        by_chain = self.statistics[MAIN].ess_by_chain
+        yield "ESS", f"{_with_error(by_chain)} a chain, {self.ess_per_draw:.3g} a draw"
         yield "R-hat", f"{self.r_hat:.4f}"
+        for name, statistic in self.statistics.items():
+            if not name.startswith(MAIN):
+                yield name, f"{statistic.mean:.6g} ± {statistic.error:.2g}"
         yield "evaluations", f"{self.evaluations:,}"
         yield (
             "seconds",
@@ -152,18 +260,22 @@ class Run:
             f"+ {self.compile_seconds:.3g} compile",
         )
         if self.invalid:
-            yield "INVALID", f"log-density NaN or +inf at {self.invalid:,} proposals, rejected"
+            yield "INVALID", f"density or ratios not a number at {self.invalid:,} proposals"
             shown = np.array2string(np.asarray(self.offender), threshold=12, separator=" ")
             yield "  first at", " ".join(shown.split())
 
     def to_arviz(self):
-        """The run as ArviZ data: InferenceData before ArviZ 1.0, a DataTree since."""
+        """The run as ArviZ data: InferenceData before ArviZ 1.0, a DataTree since.
+
+        The posterior holds the kept states, as `x`, and the statistics where every draw of them is
+        there (runs of up to 16,384 draws).
+        """
         try:
             import arviz
         except ImportError as error:
             raise ImportError("to_arviz needs ArviZ: pip install 'hopscale[arviz]'.") from error
         if self.draws is None:
-            groups = {"posterior": {"statistic": self.trace}}
+            groups = {"posterior": {name: s.trace for name, s in self.statistics.items()}}
         else:
             groups = {"posterior": {"x": self.draws}}
         if int(arviz.__version__.split(".")[0]) >= 1:
@@ -171,14 +283,21 @@ class Run:
         return arviz.from_dict(**groups)  # pyright: ignore[reportArgumentType]
 
 
-def describe(sampler: Sampler) -> str:
-    """A sampler as its user would write it."""
+def history_by_name(values: np.ndarray) -> dict[str, np.ndarray]:
+    """A history of shape (blocks, numbers) as arrays by name."""
+    return {name: values[:, i].copy() for i, name in enumerate(STEP_NUMBERS)}
+
+
+def describe(kernel: Kernel) -> str:
+    """A kernel as its user would write it; settings of keyword only are named if changed."""
     settings = []
-    for field in dataclasses.fields(sampler):
-        value = getattr(sampler, field.name)
+    for field in dataclasses.fields(kernel):
+        value = getattr(kernel, field.name)
+        if field.kw_only and value == field.default:
+            continue
         text = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
         settings.append(f"{field.name}={text}")
-    return f"{type(sampler).__name__}({', '.join(settings)})"
+    return f"{type(kernel).__name__}({', '.join(settings)})"
 
 
 def _with_error(by_chain: np.ndarray) -> str:

@@ -1,240 +1,409 @@
-"""A run: warm up, freeze, draw.
+"""Sampling: warm up, freeze the scale, draw; one run, or many of one shape side by side."""
 
-Python calls the compiled loop for a chunk of steps at a time. In between it folds what was
-recorded, shows progress, and sees whether it was asked to stop.
-"""
-
+import dataclasses
 import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from hopscale import loop, native, validate
-from hopscale.loop import Carry, Hamming, Program, Span, Statistic
-from hopscale.observe import Moments, Trace
-from hopscale.progress import watch
-from hopscale.results import Run
-from hopscale.sampler import Sampler
-from hopscale.samplers import LBP
-from hopscale.scale import Adaptive, Tuner
+from hopscale import arguments, host, sampling, validate
+from hopscale import record as record_module
+from hopscale.host import Interrupted
+from hopscale.kernels import LBP
+from hopscale.kernels.kernel import Kernel
+from hopscale.loop import Program
+from hopscale.record import STEP_NUMBERS, Hamming, Moments, Recorder, Statistics, Trace
+from hopscale.results import MAIN, ConvergenceWarning, Run, Statistic, history_by_name
+from hopscale.sampling import Sampling
 from hopscale.target import Target
+from hopscale.tune import Tuner, fitted
 
-CHUNK_SECONDS = 0.25
-RECORD_ENTRIES = 2**21  # a chain and step each, at most
-STATE_BYTES = 2**26
+DIRECTIONS = 3  # random states, the distances to which tell whether chains agree
+
+Record = Callable | Recorder | Mapping[str, Callable | Recorder]
 
 
 def sample(
     target: Target,
-    sampler: Sampler | None = None,
+    kernel: Kernel | None = None,
     *,
     chains: int = 100,
     warmup: int = 2_000,
     draws: int = 2_000,
     key: int | Key[Array, ""] = 0,
     scale: Tuner | None = None,
-    init=None,
+    record: Record | None = None,
+    init: Any = None,
     keep: str | int | None = None,
-    statistic: Statistic | None = None,
+    checkpoint: Any = None,
     progress: bool = True,
     chunk: int | None = None,
+    sampler: Kernel | None = None,
 ) -> Run:
     """Draw from a target: tune the scale during warm-up, freeze it, and draw.
 
     Args:
         target: what to sample.
-        sampler: how; `LBP()` unless said.
+        kernel: how; `LBP()` unless said.
         chains: how many independent chains run side by side.
         warmup: steps that tune the scale and are not kept.
         draws: steps whose statistics are kept.
         key: a seed or a JAX key. The same key gives the same run, bit for bit.
         scale: `Adaptive()` unless said, or `Fixed(R)`.
+        record: what else to remember: a function of (state, info) that gives a number or several,
+            a recorder such as `hs.record.SiteMeans()`, or several of these by name.
         init: where chains start: one state for all, or one for each chain. None: random states,
             each value equally likely.
         keep: which states to return in `run.draws`: "all", "last", or n for every n-th.
             None keeps statistics only, and memory does not grow with the run.
-        statistic: a function of one state whose effective sample size and R-hat are reported.
-            None: the Hamming distance to a fixed random state.
+        checkpoint: a file that is written every two minutes. If it is there, the run goes on from
+            it, bit for bit as if it had not been stopped; a file of another run is refused.
         progress: show a progress bar where there is a terminal.
         chunk: steps between two looks at the run. None: about a quarter of a second.
+        sampler: another name for `kernel`.
 
     Returns:
-        A `Run`. After Ctrl-C, what was drawn until then.
+        A `Run`. Its `warnings`, also issued as a `ConvergenceWarning`, say why its draws should
+        not be trusted, if so.
 
     Raises:
         ValueError, TypeError: for arguments that cannot work, before anything is compiled.
+        MemoryError: if what is to be kept cannot fit.
         InvalidDensityError: if the log-density was NaN or +inf at every proposal.
+        Interrupted: after Ctrl-C or SIGTERM, a KeyboardInterrupt with the partial run as `.run`.
     """
-    sampler = LBP() if sampler is None else sampler
-    scale = Adaptive() if scale is None else scale
-    validate.arguments(target, sampler, scale, chains, warmup, draws, chunk)
-    thin = validate.thinning(keep, draws)
-    key_init, key_origin, key_run = jax.random.split(validate.as_key(key), 3)
-    x = validate.initial_states(target, chains, init, key_init)
-    if statistic is None:
-        origin = jax.random.randint(key_origin, target.shape, 0, target.num_states)
-        statistic = Hamming(origin.astype(target.state_dtype))
-    else:
-        validate.statistic(statistic, target)
-
-    driver = _Driver(target, sampler, scale, statistic, key_run, x, thin)
-    with watch(progress, {"warm-up": warmup, "draws": draws}) as watched:
-        for phase, steps in (("warm-up", warmup), ("draws", draws)):
-            driver.enter(phase)
-            while driver.done < steps and not watched.stopped:
-                driver.advance(min(steps - driver.done, chunk or driver.chunk))
-                watched.show(phase, driver.done, driver.status)
-    return driver.result(keep=keep, interrupted=watched.stopped)
+    if kernel is not None and sampler is not None:
+        raise TypeError("kernel and sampler are two names for one argument; give one of them.")
+    kernel = kernel or sampler or LBP()
+    plan = Plan.of(
+        [target], kernel, [key], [scale], chains, warmup, draws, record, init, keep, chunk
+    )
+    return _run(plan, None, progress, chunk, checkpoint)
 
 
-class _Driver:
-    """The host's side of a run: calls the compiled loop and folds in what it recorded."""
+def sample_many(
+    targets: Target | Sequence[Target],
+    kernel: Kernel | None = None,
+    *,
+    keys: Sequence[Any],
+    scale: Tuner | None | Sequence[Tuner | None] = None,
+    chains: int = 100,
+    warmup: int = 2_000,
+    draws: int = 2_000,
+    record: Record | None | Sequence[Record | None] = None,
+    chunk: int | None = None,
+    progress: bool = True,
+    tell: Callable[[int], bool] | None = None,
+) -> list[Run]:
+    """Many runs of one shape side by side, as one compiled program.
 
-    def __init__(self, target, sampler, tuner, statistic, key, x, thin):
-        began = time.perf_counter()
-        self.chains, self.thin = x.shape[0], thin
-        self.program = Program(
-            key=key,
-            target=target,
-            sampler=sampler,
-            # Numbers as arrays: another rate or scale is another argument, not another program.
-            tuner=jax.tree.map(jnp.asarray, tuner.ready(sampler)),
-            statistic=statistic,
-            implementation=native.in_use(),
-            whole_pages=jax.default_backend() != "cpu",
+    Targets, keys and tuners (rates, scales) may differ from run to run; shapes, the kernel and the
+    kinds of target and tuner may not. Each run is the one that `sample` would give.
+
+    Args:
+        targets: one for each run, or one for all.
+        kernel: as for `sample`, for all.
+        keys: one for each run: how many there are is how many runs there are.
+        scale: a tuner for each run, or one for all.
+        chains, warmup, draws, chunk, progress: as for `sample`.
+        record: as for `sample`, for all runs or, functions only, one for each.
+        tell: called after each chunk of steps with their number; False stops all runs.
+
+    Returns:
+        A `Run` for each key. No warnings are issued; each run has its own in `run.warnings`.
+    """
+    runs = len(keys)
+    targets = [targets] * runs if isinstance(targets, Target) else list(targets)
+    scales = list(scale) if isinstance(scale, Sequence) else [scale] * runs
+    if not runs or len(targets) != runs or len(scales) != runs:
+        raise ValueError(
+            f"one target and one scale are needed for each of {runs} keys; got {len(targets)} "
+            f"targets and {len(scales)} scales."
         )
-        self.carry = Carry(
-            chains=loop.start(target, sampler, x),
-            tuner=tuner.init(target.num_sites, self.chains, target.dtype),
+    plan = Plan.of(targets, kernel or LBP(), keys, scales, chains, warmup, draws, record)
+    job = plan.begin()
+    outcome = host.drive(job, chunk=chunk, progress=progress, tell=tell)
+    results = [make_run(job, i, None, interrupted=outcome == "interrupted") for i in range(runs)]
+    if outcome == "interrupted":
+        raise Interrupted("stopped by Ctrl-C; .partial holds the runs so far", results)
+    return results
+
+
+def extend(
+    run: Run,
+    draws: int,
+    *,
+    progress: bool = True,
+    chunk: int | None = None,
+    checkpoint: Any = None,
+) -> Run:
+    """`Run.extend`."""
+    validate.count("draws", draws, least=1)
+    if run.resumable is None:
+        raise ValueError("this run cannot go on: it is one of several that ran side by side.")
+    plan, counters, arrays = run.resumable
+    if plan.targets[0] is None:
+        raise ValueError(
+            "this run was loaded without its target, which its file could not hold: "
+            "hs.load(path, target=...)."
         )
-        validate.finite_start(self.carry.chains)
-        rows = min(max(RECORD_ENTRIES // self.chains, 1), 4096)
-        if thin:
-            size = self.chains * target.num_sites * target.state_dtype.itemsize
-            rows = min(rows, max(STATE_BYTES // size, 1))
-        if self.program.whole_pages:
-            rows = -(-rows // loop.PAGE) * loop.PAGE
-        self.records = self._records(rows)
-        self.steps = self.warmed = self.invalid = 0
-        self.offender: np.ndarray | None = None
-        self.enter("warm-up")
-        self._call(0)  # compiles, and takes no step
-        jax.block_until_ready(self.carry)
-        self.compile_seconds = time.perf_counter() - began
-        self.run_seconds = 0.0
-        self.chunk = 8
+    plan = dataclasses.replace(plan, draws=run.num_draws + draws)
+    return _run(plan, (counters, arrays), progress, chunk, checkpoint)
 
-    def _records(self, rows: int) -> loop.Records:
-        return loop.records(self.program.target, self.chains, rows, states=bool(self.thin))
 
-    def enter(self, phase: str) -> None:
-        """Begin to warm up; or freeze the scale and begin to draw."""
-        self.warm = phase == "warm-up"
-        self.warmed, self.done = self.steps, 0
-        self.seen: loop.Records | None = None
-        self.accept_prob, self.distance = Moments(self.chains), Moments(self.chains)
-        self.statistic, self.trace = Moments(self.chains), Trace(self.chains)
-        self.kept: list[np.ndarray] = []
+# -- What runs are made of. ----------------------------------------------------------------------
 
-    def _call(self, steps: int) -> None:
-        thin = self.thin or 1
-        self.span = Span(
-            first=jnp.asarray(self.steps),
-            steps=jnp.asarray(steps),
-            warm=jnp.asarray(self.warm),
-            thin=jnp.asarray(thin),
-            offset=jnp.asarray(self.done % thin),
-        )
-        self.carry, self.records = loop.advance((self.program, self.span), self.carry, self.records)
 
-    def advance(self, steps: int) -> None:
-        """Take steps, at most as many as the buffers hold, and fetch what they recorded."""
-        steps = min(steps, len(self.records.numbers))
-        began = time.perf_counter()
-        before = jax.tree.map(jnp.copy, self.carry) if self.offender is None else None
-        self._call(steps)
-        self.fold()  # what the chunk before recorded, while this one runs
-        # Sliced by NumPy: JAX would compile for each number of steps. Copied: the buffers go on.
-        seen = jax.tree.map(lambda buffer: np.asarray(buffer)[:steps].copy(), self.records)
-        if seen.states is not None and self.thin:
-            finished = (self.done + steps) // self.thin - self.done // self.thin
-            seen = seen._replace(states=seen.states[:finished])
-        invalid = seen.numbers[:, 3] > 0
-        if before is not None and invalid.any():
-            self.offender = self._replay(before, int(invalid.any(axis=1).argmax()))
-        self.seen = seen
-        self.invalid += int(invalid.sum())
-        self.done += steps
-        self.steps += steps
-        took = time.perf_counter() - began
-        self.run_seconds += took
-        self.chunk = max(1, int(steps * min(CHUNK_SECONDS / max(took, 1e-9), 8.0)))
-        if self.steps >= 100 and self.invalid == self.steps * self.chains:
-            validate.all_invalid(self.invalid, self.offender)
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All settings of one run, or of many side by side, checked."""
 
-    def _replay(self, before: Carry, row: int) -> np.ndarray:
-        """The first invalid proposal of a chunk: take its steps again, up to that one."""
-        span = self.span._replace(steps=jnp.asarray(row))
-        rows = len(self.records.numbers)
-        carry, _ = loop.advance((self.program, span), before, self._records(rows))
-        x, invalid = loop.proposals(self.program, carry, span.first + row)
-        return np.asarray(x[int(np.argmax(invalid))])
+    targets: tuple[Target, ...]
+    kernel: Kernel
+    keys: tuple[Key[Array, ""], ...]
+    tuners: tuple[Tuner, ...]
+    functions: tuple[Mapping[str, Callable], ...]
+    recorders: Mapping[str, Recorder]
+    chains: int
+    warmup: int
+    draws: int
+    init: Any
+    keep: str | int | None
 
-    def fold(self) -> None:
-        """Fold in what the last chunk recorded, once."""
-        if self.seen is None:
-            return
-        accept_prob, distance, statistic, _ = np.moveaxis(np.asarray(self.seen.numbers), 1, 0)
-        self.accept_prob.add(accept_prob)
-        self.distance.add(distance)
-        if not self.warm:
-            self.statistic.add(statistic)
-            self.trace.add(statistic)
-            if self.seen.states is not None:
-                self.kept.append(np.asarray(self.seen.states))
-        self.seen = None
-
-    def status(self) -> dict[str, float]:
-        """What the progress bar shows: the scale, and the last chunk's means."""
-        assert self.seen is not None
-        accept_prob, distance = np.asarray(self.seen.numbers[:, :2]).mean(axis=(0, 2))
-        scale = float(np.mean(self.carry.tuner.scale))
-        return {"R": scale, "acceptance": float(accept_prob), "EJD": float(distance)}
-
-    def result(self, keep, interrupted: bool) -> Run:
-        """Everything the user gets."""
-        began = time.perf_counter()
-        self.fold()
-        self.run_seconds += time.perf_counter() - began
-        if self.steps and self.invalid == self.steps * self.chains:
-            validate.all_invalid(self.invalid, self.offender)
-        draws = None
-        if self.thin and self.done:
-            draws = np.moveaxis(np.concatenate(self.kept), 0, 1)
-        elif keep == "last" and self.done:
-            draws = np.asarray(self.carry.chains.x)[:, None]
-        scale = np.asarray(self.carry.tuner.scale, np.float64)
-        return Run(
-            target=self.program.target,
-            sampler=self.program.sampler,
-            chains=self.chains,
-            warmup=self.warmed,
-            num_draws=self.done,
-            scale=scale if scale.ndim else float(scale),
-            accept_prob_by_chain=self.accept_prob.mean,
-            distance_by_chain=self.distance.mean,
-            statistic_mean=self.statistic.mean,
-            statistic_variance=self.statistic.variance,
-            trace=self.trace.values,
-            block=self.trace.block,
+    @staticmethod
+    def of(
+        targets: Sequence[Target],
+        kernel: Kernel,
+        keys: Sequence[Any],
+        scales: Sequence[Tuner | None],
+        chains: int,
+        warmup: int,
+        draws: int,
+        record: Any = None,
+        init: Any = None,
+        keep: str | int | None = None,
+        chunk: int | None = None,
+    ) -> "Plan":
+        for target, scale in zip(targets, scales, strict=True):
+            arguments.check(target, kernel, scale, chains, warmup, draws, chunk)
+        arguments.thinning(keep, draws)
+        each = record if isinstance(record, list | tuple) else [record] * len(targets)
+        if len(each) != len(targets):
+            raise ValueError(f"record must hold one entry for each of {len(targets)} runs.")
+        split = [_functions_and_recorders(one) for one in each]
+        plan = Plan(
+            targets=tuple(targets),
+            kernel=kernel,
+            keys=tuple(map(validate.as_key, keys)),
+            tuners=tuple(
+                fitted(scale, kernel.scale_range(target))
+                for target, scale in zip(targets, scales, strict=True)
+            ),
+            functions=tuple(functions for functions, _ in split),
+            recorders=split[0][1],
+            chains=chains,
+            warmup=warmup,
             draws=draws,
-            last=np.asarray(self.carry.chains.x),
-            invalid=self.invalid,
-            offender=self.offender,
-            evaluations=(self.steps + 1) * self.chains,
-            compile_seconds=self.compile_seconds,
-            run_seconds=self.run_seconds,
-            interrupted=interrupted,
+            init=init,
+            keep=keep,
         )
+        plan.check_memory()
+        return plan
+
+    @property
+    def thin(self) -> int | None:
+        return arguments.thinning(self.keep, self.draws)
+
+    def check_memory(self) -> None:
+        """Raise if what the run needs is more than there is."""
+        target, runs = self.targets[0], len(self.targets)
+        states = runs * self.chains * target.num_sites
+        # A state, its log-ratios at x and at y, and about as much again while a step is computed.
+        values = max(target.num_states, 1) if target.num_states > 2 else 1
+        needed = states * (4 * target.state_dtype.itemsize + 6 * 4 * values)
+        kept = states * (self.draws // self.thin) * target.state_dtype.itemsize if self.thin else 0
+        available = validate.memory()
+        if needed + kept > available:
+            advice = (
+                "Keep fewer of them (keep=n for every n-th), or record statistics instead."
+                if kept > needed
+                else "Use fewer chains."
+            )
+            raise MemoryError(
+                f"the run would need about {_bytes(needed)} for its chains and {_bytes(kept)} for "
+                f"kept states; {_bytes(available)} are there. {advice}"
+            )
+
+    def begin(self) -> Sampling:
+        """The run before its first step, compiled."""
+        programs, states, statistics = [], [], []
+        for target, key, tuner, functions in zip(
+            self.targets, self.keys, self.tuners, self.functions, strict=True
+        ):
+            key_init, key_origin, key_run = jax.random.split(key, 3)
+            programs.append(Program(key=key_run, target=target, kernel=self.kernel, tuner=tuner))
+            states.append(arguments.initial_states(target, self.chains, self.init, key_init))
+            watched = {**_default_functions(target, key_origin), **functions}
+            statistics.append(_statistics(watched, programs[-1]))
+        return Sampling(
+            programs,
+            jnp.stack(states),
+            statistics,
+            self.recorders,
+            self.warmup,
+            self.draws,
+            self.thin,
+        )
+
+
+def _default_functions(target: Target, key: Key[Array, ""]) -> dict[str, Callable]:
+    """What is always watched: the log-probability, and distances to random states."""
+    found: dict[str, Callable] = {"log_prob": record_module.log_prob}
+    for i in range(DIRECTIONS):
+        key_state = key if i == 0 else jax.random.fold_in(key, i)
+        origin = jax.random.randint(key_state, target.shape, 0, target.num_states)
+        name = MAIN if i == 0 else f"{MAIN}_{i + 1}"
+        found[name] = Hamming(origin.astype(target.state_dtype))
+    return found
+
+
+def _functions_and_recorders(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]:
+    """What the user asked to remember, by name."""
+    if record is None:
+        return {}, {}
+    if not isinstance(record, Mapping):
+        record = {getattr(record, "__name__", type(record).__name__): record}
+    for name in record:
+        if not isinstance(name, str) or name == "log_prob" or name.startswith(MAIN):
+            raise ValueError(
+                f"record names things by strings other than 'log_prob' and '{MAIN}...', which are "
+                f"always recorded; got {name!r}."
+            )
+    recorders = {name: value for name, value in record.items() if isinstance(value, Recorder)}
+    return {n: v for n, v in record.items() if n not in recorders}, recorders
+
+
+def _statistics(functions: Mapping[str, Callable], program: Program) -> Statistics:
+    """The functions, and the names of the numbers they give for this program."""
+
+    def one(key):
+        x = jnp.zeros(program.target.shape, program.target.state_dtype)
+        state = program.kernel.init(program.target, x)
+        scale = jnp.ones((), program.target.dtype)
+        return program.kernel.step(key, program.target, state, scale)
+
+    state, info = eqx.filter_eval_shape(one, program.key)
+    return Statistics(functions, state, info)
+
+
+# -- Running. ------------------------------------------------------------------------------------
+
+
+def _run(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkpoint: Any) -> Run:
+    """Run a plan, from the beginning or from where it was left, to its end."""
+    save = None
+    if checkpoint is not None:
+        from hopscale import saving
+
+        resumed, save = saving.enter(checkpoint, plan, resumed)
+    job = plan.begin()
+    if resumed is not None:
+        job.restore(*resumed)
+    outcome = host.drive(
+        job,
+        chunk=chunk,
+        progress=progress,
+        save=None if save is None else lambda: save(job),
+    )
+    run = make_run(job, 0, plan, interrupted=outcome == "interrupted")
+    steps = run.warmup + run.num_draws
+    if steps and run.invalid == steps * run.chains:
+        arguments.all_invalid(run.invalid, run.offender)
+    if outcome == "interrupted":
+        where = "" if checkpoint is None else f"; {checkpoint} has it, the same call goes on"
+        raise Interrupted(
+            f"stopped after {run.num_draws:,} of {plan.draws:,} draws; the partial run is in .run "
+            f"of this error{where}",
+            run,
+        )
+    if run.warnings:
+        warnings.warn("\n".join(run.warnings), ConvergenceWarning, stacklevel=3)
+    return run
+
+
+def make_run(job: Sampling, i: int, plan: Plan | None, interrupted: bool = False) -> Run:
+    """What the user gets of the i-th of these runs."""
+    began = time.perf_counter()
+    moments, trace, history = job.flush()
+    drawing = job.phase == "draws"
+    if not drawing:
+        invalid, warmup_history = sampling.invalid_count(moments), history
+        empty = Moments(moments.mean.shape)
+        moments, trace, history = empty, Trace(trace.values.shape[1:], 2), Trace((1, 4), 2)
+    else:
+        invalid = job.invalid_in_warmup + sampling.invalid_count(moments)
+        warmup_history = job.warmup_history or Trace((len(job.programs), len(STEP_NUMBERS)), 2)
+    mean, variance = moments.mean[i], moments.variance[i]
+    first = len(STEP_NUMBERS)
+    statistics = {
+        name: Statistic(
+            name=name,
+            trace=np.ascontiguousarray(trace.values[:, i, k].T),
+            block=trace.block,
+            mean_by_chain=mean[first + k],
+            variance_by_chain=variance[first + k],
+        )
+        for k, name in enumerate(job.names)
+    }
+    num_draws, pick = job.done if drawing else 0, (lambda a: a[i]) if job.many else (lambda a: a)
+    scale = np.asarray(pick(job.chains.tuner.scale), np.float64)
+    last = np.asarray(pick(job.chains.states.x))
+    draws = None
+    if job.kept is not None and job.thin:
+        draws = job.kept[i][:, : num_draws // job.thin]
+    elif plan is not None and plan.keep == "last" and num_draws:
+        draws = last[:, None]
+    memories = jax.tree.map(pick, job.records.memories)
+    recorded = {
+        name: recorder.result(memories[name], num_draws)
+        for name, recorder in job.observed.recorders.items()
+    }
+    job.run_seconds += time.perf_counter() - began
+    return Run(
+        target=job.programs[i].target,
+        kernel=job.programs[i].kernel,
+        tuner=job.programs[i].tuner,
+        chains=job.chains_each,
+        warmup=job.step - num_draws,
+        num_draws=num_draws,
+        scale=None if job.scales is None else scale if scale.ndim else float(scale),
+        accept_prob_by_chain=mean[STEP_NUMBERS.index("accept_prob")],
+        distance_by_chain=mean[STEP_NUMBERS.index("distance")],
+        statistics=statistics,
+        recorded=recorded,
+        warmup_history=history_by_name(warmup_history.values[:, i]),
+        history=history_by_name(history.values[:, i]),
+        draws=draws,
+        last=last,
+        invalid=invalid,
+        offender=job.offender,
+        evaluations=(job.step + 1) * job.chains_each,
+        compile_seconds=job.compile_seconds,
+        run_seconds=job.run_seconds / len(job.programs),
+        interrupted=interrupted,
+        resumable=None if plan is None else (plan, job.counters(), job.arrays()),
+    )
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"

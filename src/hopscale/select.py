@@ -20,14 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import native
 from hopscale.balance import Balance
-
-
-class Choice(NamedTuple):
-    """Sites in the order they were chosen (the first `length` count), and who was chosen at all."""
-
-    sites: Int[Array, " n"]
-    chosen: Bool[Array, " n"]
-    length: Int[Array, ""]
+from hopscale.move import Choice
 
 
 class Weights(NamedTuple):

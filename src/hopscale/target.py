@@ -124,7 +124,7 @@ class Target(eqx.Module):
                 f"a state holds integers 0 ... {self.num_states - 1}; got dtype {x.dtype}. "
                 "Convert it with .astype('int8')."
             )
-        if known(x):
+        if has_values(x):
             low, high = np.min(np.asarray(x)), np.max(np.asarray(x))
             if low < 0 or high >= self.num_states:
                 raise ValueError(
@@ -139,7 +139,7 @@ def as_float(x: State, dtype) -> Float[Array, "*shape"]:
     return x.astype(dtype)
 
 
-def known(array) -> bool:
+def has_values(array) -> bool:
     """Whether an array's values can be looked at: not while JAX traces a program."""
     return not isinstance(array, Tracer)
 
@@ -164,6 +164,6 @@ def as_parameter(name: str, value, ndim: int | None = None) -> Float[Array, "...
         raise ValueError(
             f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}."
         )
-    if known(array) and not np.all(np.isfinite(np.asarray(array))):
+    if has_values(array) and not np.all(np.isfinite(np.asarray(array))):
         raise ValueError(f"{name} must be finite; it holds NaN or infinity.")
     return array

@@ -115,7 +115,7 @@ class Kernel(eqx.Module):
         return self.step(noise, target, state, scale)
 
     def transitions(
-        self, target: Target, x: State, scale: float
+        self, target: Target, x: State, scale: Float[Array, ""]
     ) -> tuple[Int[Array, "m *shape"], Float[Array, " m"]]:
         """Every state that one step can lead to from x, repeats allowed, and its probability.
 

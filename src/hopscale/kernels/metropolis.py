@@ -109,7 +109,8 @@ class Metropolis(Kernel):
         """Round the scale, propose, accept or stay."""
         length = self._length(noise.rounding, scale, target.num_sites)
         move, log_forward = self.choose(noise.propose, target, state, length)
-        there, accept_prob, invalid = self.follow(target, state, move, log_forward)
+        there, log_backward = self.follow(target, state, move)
+        accept_prob, invalid = acceptance(state, there, log_forward, log_backward)
         accepted = noise.accept < accept_prob
         info = Info(
             accept_prob=accept_prob,
@@ -121,16 +122,15 @@ class Metropolis(Kernel):
         return jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, state), info
 
     def follow(
-        self, target: Target, state: ChainState, move: Move, log_forward: Float[Array, ""]
-    ) -> tuple[ChainState, Float[Array, ""], Bool[Array, ""]]:
-        """Where a move leads, the probability of accepting it, and whether it is invalid."""
+        self, target: Target, state: ChainState, move: Move
+    ) -> tuple[ChainState, Float[Array, ""]]:
+        """Where a move leads, and the log-probability of drawing its way back there."""
         there = ChainState(
             x=moves.apply(state.x, move),
             evaluation=target.update(state.x, state.evaluation, move),
         )
         back = moves.reverse(state.x, move)
-        log_backward = self.score(target, there, back, way_back=True)
-        return there, *acceptance(state, there, log_forward, log_backward)
+        return there, self.score(target, there, back, way_back=True)
 
     def _distance(self, move: Move) -> Int[Array, ""]:
         """How many sites a move changes. Without replacement that needs no counting."""
@@ -146,39 +146,37 @@ class Metropolis(Kernel):
         short = jnp.minimum(jnp.where(uniform < 0.5 * SHORT_STEPS, 1, 2), num_sites)
         return jnp.where(uniform < SHORT_STEPS, short, round_randomly(usual, scale))
 
-    def length_probabilities(self, scale: float, num_sites: int) -> dict[int, float]:
-        """The distribution of the number of sites that a step draws."""
-        low = int(np.floor(scale))
-        found = {low: low + 1 - scale, low + 1: scale - low}
-        if self.lengths == "mixed":
-            found = {length: (1.0 - SHORT_STEPS) * p for length, p in found.items()}
-            for length in (1, min(2, num_sites)):
-                found[length] = found.get(length, 0.0) + 0.5 * SHORT_STEPS
-        return {length: p for length, p in found.items() if p > 0}
+    def length_probabilities(self, scale, num_sites: int) -> Float[Array, " n"]:
+        """The probability that a step draws 1, 2, ..., N sites."""
+        lengths, low = jnp.arange(1, num_sites + 1), jnp.floor(scale)
+        more = scale - low
+        usual = jnp.where(lengths == low, 1.0 - more, jnp.where(lengths == low + 1, more, 0.0))
+        if self.lengths == "paper":
+            return usual
+        short = 0.5 * (lengths == 1) + 0.5 * (lengths == min(2, num_sites))
+        return (1.0 - SHORT_STEPS) * usual + SHORT_STEPS * short
 
-    def transitions(self, target: Target, x: State, scale: float):
+    def transitions(self, target: Target, x: State, scale):
         """Every sequence of sites that could be drawn, followed by the functions of a step."""
         state, n = self.init(target, x), target.num_sites
-        offsets = _offsets(n, target.num_states)
-        reached, found = [], []
-        for length, share in self.length_probabilities(scale, n).items():
+        shares = self.length_probabilities(scale, n)
+        sequences, lengths = _sequences(n, self.replacement)
 
-            def follow(sequence, by, length=length, share=share):
-                move, counts = self._listed(target, state, sequence, length, by)
-                log_forward = self.score(target, state, move, way_back=False)
-                there, accept_prob, _ = self.follow(target, state, move, log_forward)
-                return there.x, share * jnp.where(counts, jnp.exp(log_forward), 0.0) * accept_prob
+        def follow(sequence, length, by):
+            move, counts = self._listed(target, state, sequence, length, by)
+            log_forward = self.score(target, state, move, way_back=False)
+            there, log_backward = self.follow(target, state, move)
+            accept_prob, _ = acceptance(state, there, log_forward, log_backward)
+            share = jnp.where(counts, shares[length - 1], 0.0)
+            return there.x, share * jnp.exp(log_forward) * accept_prob
 
-            sequences = jnp.asarray(_sequences(n, length, self.replacement))
-            over = jax.vmap(jax.vmap(follow, (None, 0)), (0, None))
-            y, probability = over(sequences, jnp.asarray(offsets))
-            reached.append(y.reshape(-1, *target.shape))
-            found.append(probability.reshape(-1))
-        return jnp.concatenate(reached), jnp.concatenate(found)
+        over = jax.vmap(jax.vmap(follow, (None, None, 0)), (0, 0, None))
+        y, found = over(sequences, lengths, jnp.asarray(_offsets(n, target.num_states)))
+        return y.reshape(-1, *target.shape), found.reshape(-1)
 
-    def _listed(self, target: Target, state: ChainState, sequence, length: int, by):
+    def _listed(self, target: Target, state: ChainState, sequence, length, by):
         """The move along a sequence, and whether it counts: idle sites are counted at offset 1."""
-        choice = select.listed(sequence, jnp.asarray(length, jnp.int32))
+        choice = select.listed(sequence, length)
         moved = self.moved(choice)
         values = None
         if target.num_states > 2:
@@ -214,14 +212,19 @@ def round_randomly(uniform: Float[Array, ""], scale: Float[Array, ""]) -> Int[Ar
     return low.astype(jnp.int32) + more.astype(jnp.int32)
 
 
-def _sequences(n: int, length: int, replacement: bool) -> Int[np.ndarray, "paths n"]:
-    """Every sequence of `length` sites, padded to n."""
-    if replacement:
-        paths = np.array(list(itertools.product(range(n), repeat=length)), np.int32)
-        return np.pad(paths, ((0, 0), (0, max(n - length, 0))))
-    paths = np.array(list(itertools.permutations(range(n), length)), np.int32)
-    rest = [np.setdiff1d(np.arange(n), path) for path in paths]
-    return np.concatenate([paths, np.array(rest, np.int32).reshape(len(paths), -1)], axis=1)
+def _sequences(n: int, replacement: bool) -> tuple[Array, Array]:
+    """Every sequence of 1 to n sites, padded to n, and the number of sites in each."""
+    padded, lengths = [], []
+    for length in range(1, n + 1):
+        if replacement:
+            drawn = itertools.product(range(n), repeat=length)
+        else:
+            drawn = itertools.permutations(range(n), length)
+        for path in drawn:
+            rest = () if replacement else tuple(set(range(n)) - set(path))
+            padded.append((*path, *rest, *[0] * n)[:n])
+            lengths.append(length)
+    return jnp.asarray(padded, jnp.int32), jnp.asarray(lengths, jnp.int32)
 
 
 def _offsets(n: int, num_states: int) -> Int[np.ndarray, "combinations n"]:

@@ -123,3 +123,14 @@ def ising_log_prob(x: Int[Array, "p q"], field: Float[Array, "p q"], down, right
 def hamming(x: Int[Array, "*shape"], origin: Int[Array, "*shape"]) -> Float[Array, ""]:
     """The number of sites that differ."""
     return jnp.sum(x != origin, dtype=jnp.int32).astype(jnp.float32)
+
+
+def rbm_inputs(
+    inputs: Float[Array, " hidden"],
+    x: Int[Array, " visible"],
+    moved: Bool[Array, " visible"],
+    by_visible: Float[Array, "visible hidden"],
+) -> Float[Array, " hidden"]:
+    """What the hidden units of an RBM receive after some visible units were flipped."""
+    turn = jnp.where(moved, 1.0 - 2.0 * x.astype(inputs.dtype), 0.0)
+    return inputs + jnp.matmul(turn, by_visible, precision=jax.lax.Precision.HIGHEST)

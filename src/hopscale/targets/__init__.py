@@ -5,5 +5,6 @@ from hopscale.targets.fhmm import FHMM
 from hopscale.targets.ising import Ising
 from hopscale.targets.log_density import LogDensity
 from hopscale.targets.rbm import RBM
+from hopscale.targets.tempered import Tempered
 
-__all__ = ["FHMM", "RBM", "Bernoulli", "Ising", "LogDensity"]
+__all__ = ["FHMM", "RBM", "Bernoulli", "Ising", "LogDensity", "Tempered"]

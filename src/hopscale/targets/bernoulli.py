@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hopscale.target import State, Target, as_float, as_parameter, check_ratios, known
+from hopscale.move import Move
+from hopscale.target import Evaluation, State, Target, as_float, as_parameter, check_ratios, has_values
 
 
 class Bernoulli(Target):
@@ -37,7 +38,7 @@ class Bernoulli(Target):
             raise ValueError(
                 f"p must hold one probability for each site; got shape {self.p.shape}."
             )
-        if not known(self.p):
+        if not has_values(self.p):
             return
         low, high = np.min(np.asarray(self.p)), np.max(np.asarray(self.p))
         if not 0 < low <= high < 1:
@@ -62,4 +63,14 @@ class Bernoulli(Target):
         return self.log_all_zero + jnp.sum(as_float(x, self.dtype) * self.logit)
 
     def _evaluate(self, x: State):
-        return self._log_prob(x), jnp.where(x == 1, -self.logit, self.logit)
+        return Evaluation(self._log_prob(x), jnp.where(x == 1, -self.logit, self.logit))
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        moved = move.moved.reshape(self.shape)
+        gains, ratios = evaluation.log_ratios, None
+        if gains is None:
+            gains = jnp.where(x == 1, -self.logit, self.logit)
+        else:
+            ratios = jnp.where(moved, -gains, gains)
+        change = jnp.sum(jnp.where(moved, gains, 0.0))
+        return Evaluation(log_prob=evaluation.log_prob + change, log_ratios=ratios)

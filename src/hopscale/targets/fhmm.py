@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hopscale import lattice
-from hopscale.target import State, Target, as_float, as_parameter, check_ratios, known
+from hopscale.target import State, Target, as_float, as_parameter, check_ratios, has_values
 
 AXES = {"time": 0, "factor": 1}
 
@@ -74,10 +74,10 @@ class FHMM(Target):
                 "an FHMM needs at least one observation and one weight; got "
                 f"{self.observations.size} and {self.weights.size}."
             )
-        if known(self.sigma) and not float(self.sigma) > 0:
+        if has_values(self.sigma) and not float(self.sigma) > 0:
             raise ValueError(f"sigma must be positive; got {float(self.sigma):g}.")
         for name, value in (("stay", self.stay), ("first", self.first)):
-            if known(value) and not 0 < float(value) < 1:
+            if has_values(value) and not 0 < float(value) < 1:
                 raise ValueError(f"{name} must lie inside (0, 1); got {float(value):g}.")
 
     @property

@@ -6,7 +6,9 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from hopscale.target import State, Target, as_float, as_parameter, check_ratios
+from hopscale import native
+from hopscale.move import Move, apply
+from hopscale.target import Evaluation, State, Target, as_float, as_parameter, check_ratios
 from hopscale.validate import as_key, count
 
 # A graphics card would round factors to 10 bits, which a difference of log-densities shows.
@@ -25,15 +27,17 @@ class RBM(Target):
     $$d_i b_i + \sum_j \log(1 + e^{a_j + d_i W_{ji}}) - \log(1 + e^{a_j}),
       \quad a = W x + c,\ d = 1 - 2x.$$
 
+    The inputs a of the hidden units are carried from step to step: R changed units change them by
+    R rows of W, not by a product with all of W.
+
     Args:
-        weights: W, of shape (hidden, visible), or (hidden, *shape) for images. Kept as
-            (hidden, visible), images row by row.
+        weights: W, of shape (hidden, visible), or (hidden, *shape) for images.
         visible_bias: b; its shape is that of a state, (visible,) or an image's such as (28, 28).
         hidden_bias: c, of shape (hidden,).
         ratios: "gradient" or "exact".
     """
 
-    weights: Float[Array, "hidden visible"]
+    by_visible: Float[Array, "visible hidden"]  # W transposed: a row for each visible unit
     visible_bias: Float[Array, "*shape"]
     hidden_bias: Float[Array, " hidden"]
     ratios: str = eqx.field(static=True)
@@ -54,10 +58,15 @@ class RBM(Target):
                 f"weights must have shape {(hidden, visible)}, a row for each of {hidden} hidden "
                 f"units; got {weights.shape}. Transpose weights that have a column for each."
             )
-        self.weights = weights.reshape(hidden, visible)
+        self.by_visible = weights.reshape(hidden, visible).T
 
     def __check_init__(self):
         check_ratios(self.ratios)
+
+    @property
+    def weights(self) -> Float[Array, "hidden visible"]:
+        """W, images row by row."""
+        return self.by_visible.T
 
     @property
     def shape(self):
@@ -69,7 +78,7 @@ class RBM(Target):
 
     @property
     def dtype(self):
-        return self.weights.dtype
+        return self.by_visible.dtype
 
     @property
     def num_hidden(self) -> int:
@@ -88,7 +97,7 @@ class RBM(Target):
     def visible_prob(self, z: ArrayLike) -> Float[Array, "..."]:
         r"""$P(x_i = 1 \mid z) = \sigma(W_{\cdot i}^\top z + b_i)$. Takes batches."""
         z = jnp.asarray(z)
-        back = jnp.matmul(as_float(z, self.dtype), self.weights, precision=PRECISE)
+        back = jnp.matmul(as_float(z, self.dtype), self.by_visible.T, precision=PRECISE)
         back = back.reshape(*z.shape[:-1], *self.shape)
         return jax.nn.sigmoid(back + jnp.broadcast_to(self.visible_bias, back.shape))
 
@@ -122,22 +131,36 @@ class RBM(Target):
 
     def _inputs(self, flat: Float[Array, "*batch visible"]) -> Float[Array, "*batch hidden"]:
         """What the hidden units receive, W x + c."""
-        product = jnp.matmul(flat, self.weights.T, precision=PRECISE)
+        product = jnp.matmul(flat, self.by_visible, precision=PRECISE)
         return product + jnp.broadcast_to(self.hidden_bias, product.shape)
 
     def _log_prob(self, x: State):
         return -self.free_energy(x)
 
     def _evaluate(self, x: State):
-        flat = self._flat(x)
-        inputs = self._inputs(flat)
+        return self._given(x, self._inputs(self._flat(x)), ratios=True)
+
+    def _evaluate_log_prob(self, x: State):
+        return self._given(x, self._inputs(self._flat(x)), ratios=False)
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        inputs = native.call(
+            "rbm_inputs", evaluation.cache, x.reshape(-1), move.moved, self.by_visible
+        )
+        return self._given(apply(x, move), inputs, ratios=evaluation.log_ratios is not None)
+
+    def _given(self, x: State, inputs: Float[Array, " hidden"], ratios: bool) -> Evaluation:
+        """The evaluation, given the inputs of the hidden units."""
+        flat, bias = self._flat(x), self.visible_bias.reshape(-1)
         soft = jax.nn.softplus(inputs)
-        bias = self.visible_bias.reshape(-1)
+        log_prob = flat @ bias + jnp.sum(soft)
+        if not ratios:
+            return Evaluation(log_prob=log_prob, log_ratios=None, cache=inputs)
         turn = 1.0 - 2.0 * flat
         if self.ratios == "exact":
-            after = jax.nn.softplus(inputs[:, None] + turn[None, :] * self.weights)
-            ratios = turn * bias + jnp.sum(after - soft[:, None], axis=0)
+            after = jax.nn.softplus(inputs[None, :] + turn[:, None] * self.by_visible)
+            found = turn * bias + jnp.sum(after - soft[None, :], axis=1)
         else:
-            back = jnp.matmul(jax.nn.sigmoid(inputs), self.weights, precision=PRECISE)
-            ratios = turn * (bias + back)
-        return flat @ bias + jnp.sum(soft), ratios.reshape(self.shape)
+            back = jnp.matmul(self.by_visible, jax.nn.sigmoid(inputs), precision=PRECISE)
+            found = turn * (bias + back)
+        return Evaluation(log_prob=log_prob, log_ratios=found.reshape(self.shape), cache=inputs)

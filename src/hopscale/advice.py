@@ -1,0 +1,106 @@
+"""When a run should not be trusted: one sentence each, with what to do."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from hopscale.results import Run
+
+R_HAT = 1.01
+EFFECTIVE_DRAWS = 400  # of all chains together
+SCALE_DRIFT = 0.1  # relative change over the last half of warm-up that is too much
+RATE_GAP = 0.05  # between the acceptance of the draws and the rate the tuner aimed at
+TOO_FEW_DRAWS = 8  # of a trace, to say anything
+
+
+def advice(run: "Run") -> tuple[str, ...]:
+    """The warnings of a run; none where all is well."""
+    found = [*_stuck(run), *_invalid(run), *_scale(run), *_mixing(run)]
+    return tuple(found)
+
+
+def _stuck(run: "Run"):
+    if not run.num_draws:
+        yield "Nothing was drawn: the run was stopped during warm-up."
+        return
+    still = int(np.sum(run.distance_by_chain == 0))
+    if still:
+        yield (
+            f"{still:,} of {run.chains:,} chains never moved in {run.num_draws:,} draws. Start them "
+            "elsewhere (init=), fix a smaller scale, or check that single changes of a site lead "
+            "to states of positive probability."
+        )
+
+
+def _invalid(run: "Run"):
+    if run.invalid:
+        yield (
+            f"{run.invalid:,} proposals could not be judged and were rejected{_why(run)}. States "
+            "beyond them are never reached: mend the density, or return -inf where it is zero."
+        )
+
+
+def _why(run: "Run") -> str:
+    """What is wrong at the first invalid proposal."""
+    if run.offender is None:
+        return ": the log-density or its ratios were NaN or +inf"
+    log_prob = float(run.target.log_prob(run.offender))
+    if np.isfinite(log_prob):
+        return (
+            ": at the first, the log-density is a number and its log-ratios (its gradient, where "
+            'ratios="gradient") hold NaN'
+        )
+    return f": at the first, the log-density is {log_prob}"
+
+
+def _scale(run: "Run"):
+    scales = run.kernel.scale_range(run.target)
+    rate = getattr(run.tuner, "rate", None)
+    if scales is None or rate is None or run.scale is None or not run.num_draws:
+        return
+    scale, rate = float(np.mean(run.scale)), float(np.mean(np.asarray(rate)))
+    low, gap = scale <= scales.low * 1.01, run.acceptance - rate
+    if low and gap < -0.1:
+        yield (
+            f"The scale is at its smallest, {scales.low:g}, and only {run.acceptance:.1%} of "
+            f"proposals are accepted (the tuner aims at {rate:.1%}). Log-ratios that mislead do "
+            'this: try ratios="exact", another balancing function, or hs.RWM().'
+        )
+    drift = _drift(run.warmup_history.get("scale", np.zeros(0)))
+    inside = scales.low * 1.01 < scale < scales.tuned_high * 0.99
+    if drift > SCALE_DRIFT or (inside and abs(gap) > RATE_GAP):
+        yield (
+            f"The scale was still moving when warm-up ended (by {drift:.0%} over its last half; "
+            f"acceptance is {run.acceptance:.3f}, the tuner aims at {rate:.3f}). Use a longer "
+            f"warm-up than {run.warmup:,} steps, or hs.Fixed(R)."
+        )
+
+
+def _drift(history: np.ndarray) -> float:
+    """How much the scale changed from the third to the last quarter of warm-up, relatively."""
+    quarter = len(history) // 4
+    if quarter < 2:
+        return 0.0
+    third, last = history[-2 * quarter : -quarter].mean(), history[-quarter:].mean()
+    return abs(last - third) / max(abs(last), 1e-12)
+
+
+def _mixing(run: "Run"):
+    traces = [s for s in run.statistics.values() if s.trace.shape[1] >= TOO_FEW_DRAWS]
+    if not traces or np.all(run.distance_by_chain == 0):
+        return
+    worst = max(traces, key=lambda s: -1.0 if np.isnan(s.r_hat) else s.r_hat)
+    if worst.r_hat > R_HAT:
+        yield (
+            f"R-hat of {worst.name} is {worst.r_hat:.3g}, above {R_HAT}: chains have not forgotten "
+            "where they started, and their means differ. Warm up and draw longer; if R-hat stays, "
+            "the target has modes that chains do not cross."
+        )
+        return
+    least = min(traces, key=lambda s: np.inf if np.isnan(s.ess_total) else s.ess_total)
+    if least.ess_total < EFFECTIVE_DRAWS:
+        yield (
+            f"All draws together are worth {least.ess_total:.0f} independent ones for the mean of "
+            f"{least.name}, fewer than {EFFECTIVE_DRAWS}. Draw longer: run.extend(draws)."
+        )

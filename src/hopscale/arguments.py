@@ -1,0 +1,110 @@
+"""What a user passes to `sample`: what was needed, what came, what to do."""
+
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from hopscale.kernels.kernel import ChainState, Kernel
+from hopscale.target import State, Target
+from hopscale.tune import Tuner
+from hopscale.validate import InvalidDensityError, count, instance
+
+MOST_STEPS = 2**31 - 2**12  # step numbers are 32-bit integers
+
+
+def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) -> None:
+    """Raise for arguments of `sample` that cannot work."""
+    if not isinstance(target, Target):
+        raise TypeError(
+            f"target must be a hopscale target, such as hs.Bernoulli(p); got "
+            f"{type(target).__name__}. Wrap a function of one state in hs.LogDensity(fn, shape)."
+        )
+    instance("kernel", kernel, Kernel, "hs.LBP()")
+    kernel.check(target)
+    if scale is not None:
+        instance("scale", scale, Tuner, "hs.Adaptive() or hs.Fixed(R)")
+    count("chains", chains, least=1)
+    count("warmup", warmup, least=0)
+    count("draws", draws, least=1)
+    if warmup + draws > MOST_STEPS:
+        raise ValueError(
+            f"a run has at most {MOST_STEPS:,} steps; got warmup + draws = {warmup + draws:,}."
+        )
+    if chunk is not None:
+        count("chunk", chunk, least=1)
+
+
+def thinning(keep: Any, draws: int) -> int | None:
+    """How many steps lie between two kept states; None if the loop keeps none."""
+    if keep is None or (isinstance(keep, str) and keep == "last"):
+        return None
+    if isinstance(keep, str) and keep == "all":
+        return 1
+    if isinstance(keep, bool) or not isinstance(keep, int | np.integer) or keep < 1:
+        raise ValueError(f"keep must be None, 'all', 'last' or n > 0 for every n-th; got {keep!r}.")
+    if keep > draws:
+        raise ValueError(f"keep={keep} keeps every {keep}-th of {draws} draws, which is none.")
+    return int(keep)
+
+
+def initial_states(target: Target, chains: int, init: Any, key: Key[Array, ""]) -> State:
+    """One starting state for each chain."""
+    if init is None:
+        x = jax.random.randint(key, (chains, *target.shape), 0, target.num_states)
+        return x.astype(target.state_dtype)
+    x = np.asarray(init)
+    if x.shape not in (target.shape, (chains, *target.shape)):
+        raise ValueError(
+            f"init must have the target's shape {target.shape}, one state for all chains, or "
+            f"{(chains, *target.shape)}, one for each; got {x.shape}."
+        )
+    if not (np.issubdtype(x.dtype, np.integer) or x.dtype == bool):
+        raise TypeError(
+            f"init must hold integers 0 ... {target.num_states - 1}; got dtype {x.dtype}. "
+            "Convert it with .astype('int8')."
+        )
+    if x.size and (x.min() < 0 or x.max() >= target.num_states):
+        raise ValueError(
+            f"init must hold values 0 ... {target.num_states - 1}; it ranges over "
+            f"[{x.min()}, {x.max()}]. Spins s = -1, 1 are bits x = (s + 1) / 2."
+        )
+    return jnp.asarray(np.broadcast_to(x, (chains, *target.shape)).astype(target.state_dtype))
+
+
+def finite_start(chains: ChainState, target: Target) -> None:
+    """Raise if a chain starts where the density is zero or not a number."""
+    x = np.asarray(chains.x).reshape(-1, *target.shape)
+    log_prob = np.asarray(chains.log_prob).reshape(-1)
+    bad = np.flatnonzero(~np.isfinite(log_prob))
+    if bad.size:
+        chain = int(bad[0])
+        raise ValueError(
+            f"the log-density must be finite where chains start; it is {log_prob[chain]} for "
+            f"{bad.size} of {log_prob.size} chains, first for chain {chain} at "
+            f"{_shown(x[chain])}. Pass starting states in `init`."
+        )
+    if chains.log_ratios is None:
+        return
+    ratios = np.asarray(jnp.any(jnp.isnan(chains.log_ratios.reshape(log_prob.size, -1)), axis=1))
+    if ratios.any():
+        chain = int(ratios.argmax())
+        raise ValueError(
+            f"the log-ratios must be numbers where chains start; they hold NaN for chain {chain} "
+            f"at {_shown(x[chain])}. Pass starting states in `init`, or check "
+            "the gradient of the log-density there."
+        )
+
+
+def all_invalid(proposals: int, offender: np.ndarray | None) -> NoReturn:
+    """Raise because no proposal could be judged."""
+    raise InvalidDensityError(
+        f"the log-density or its ratios were NaN or +inf at all {proposals:,} proposals, first at "
+        f"{_shown(np.asarray(offender))}. Check target.evaluate at that state."
+    )
+
+
+def _shown(x: np.ndarray) -> str:
+    return f"x = {np.array2string(x, threshold=20, separator=', ')}"

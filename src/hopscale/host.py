@@ -1,0 +1,205 @@
+"""The host's side of anything long: chunks, progress, time limit, stopping, saving.
+
+The device runs a chunk of steps at a time; in between, `drive` shows progress, saves, and sees
+whether it was asked to stop. A job's result never depends on the chunks.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+FIRST_CHUNK = 8
+GROWTH = 8.0  # of a chunk over the one before, at most
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, or SIGTERM, stopped a long call in order; nothing done until then is lost.
+
+    Attributes:
+        partial: what the call would have returned, as far as it came; None if it had nothing yet.
+    """
+
+    def __init__(self, message: str, partial: Any = None):
+        super().__init__(message)
+        self.partial = partial
+
+    @property
+    def run(self) -> Any:
+        """The partial run, where it was `hs.sample` that was stopped."""
+        return self.partial
+
+
+class Job(Protocol):
+    """Something that takes steps, phase by phase."""
+
+    @property
+    def phases(self) -> Mapping[str, int]:
+        """The phases by name, and how many steps each has."""
+        ...
+
+    @property
+    def at(self) -> tuple[str, int]:
+        """The present phase, and how many of its steps are done."""
+        ...
+
+    def room(self) -> int:
+        """How many steps may be taken in one chunk; 0 when all is done."""
+        ...
+
+    def advance(self, steps: int) -> None: ...
+
+    def status(self) -> Mapping[str, float]:
+        """What the progress bar shows beside the bar."""
+        ...
+
+
+def drive(
+    job: Job,
+    *,
+    seconds: float = 0.25,
+    chunk: int | None = None,
+    progress: bool = True,
+    minutes: float | None = None,
+    save: Callable[[], None] | None = None,
+    save_seconds: float = 120.0,
+    tell: Callable[[int], bool] | None = None,
+) -> str:
+    """Run a job to its end.
+
+    Args:
+        job: what to run.
+        seconds: how long a chunk should take.
+        chunk: steps of a chunk, instead.
+        progress: show a bar where there is a terminal.
+        minutes: stop after that long; at least one chunk is taken.
+        save: called every `save_seconds`, and when the job stops.
+        tell: called after each chunk with its steps; False stops the job.
+
+    Returns:
+        "done"; or what ended it: "interrupted" (Ctrl-C, SIGTERM), "time" or "told".
+    """
+    began = saved = time.perf_counter()
+    size, outcome = FIRST_CHUNK, "done"
+    with watch(progress, job.phases) as watched:
+        while room := job.room():
+            steps, now = max(1, min(room, chunk or size)), time.perf_counter()
+            job.advance(steps)
+            took = time.perf_counter() - now
+            size = max(1, int(steps * min(seconds / max(took, 1e-9), GROWTH)))
+            if save is not None and time.perf_counter() > saved + save_seconds:
+                save()
+                saved = time.perf_counter()
+            watched.show(*job.at, job.status)
+            if watched.stopped:
+                outcome = "interrupted"
+            elif tell is not None and not tell(steps):
+                outcome = "told"
+            elif minutes is not None and time.perf_counter() > began + 60 * minutes:
+                outcome = "time"
+            if outcome != "done":
+                break
+    if outcome != "done" and not job.room():
+        outcome = "done" if outcome != "interrupted" else outcome
+    if save is not None:
+        save()
+    return outcome
+
+
+class Watch:
+    """Shows how far each phase is, and knows whether the run was asked to stop."""
+
+    def __init__(self, bar: Progress | None, phases: Mapping[str, int]):
+        self.stopped = False
+        self._bar = bar
+        self._totals = phases
+        self._drawn = time.monotonic() - 1.0
+        self._tasks: dict[str, Any] = {}
+        if bar is not None:
+            for name, total in phases.items():
+                if total:
+                    self._tasks[name] = bar.add_task(
+                        f"{name:>7}", total=total, start=False, status=""
+                    )
+
+    def show(self, phase: str, done: int, status: Callable[[], Mapping[str, float]]) -> None:
+        """Draw the bar again, at most once a second: drawing takes milliseconds.
+
+        Called between chunks of steps, never inside.
+        """
+        if self._bar is None:
+            return
+        task, now = self._tasks[phase], time.monotonic()
+        self._bar.start_task(task)  # its clock runs from the first chunk on
+        if done < self._totals[phase] and now < self._drawn + 1.0:
+            return
+        text = "  ".join(f"{name} {value:.4g}" for name, value in status().items())
+        self._bar.update(task, completed=done, status=text, refresh=True)
+        self._drawn = now
+
+
+@contextmanager
+def watch(show: bool, phases: Mapping[str, int]) -> Iterator[Watch]:
+    """Watch phases of so many steps each; the first Ctrl-C only sets `stopped`."""
+    console = Console(stderr=True)
+    bar = _bar(console) if show and console.is_terminal else None
+    watched = Watch(bar, phases)
+    with interruptible(watched):
+        if bar is None:
+            yield watched
+        else:
+            with bar:
+                yield watched
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[status]}"),
+        console=console,
+        auto_refresh=False,
+    )
+
+
+@contextmanager
+def interruptible(watched: Any) -> Iterator[None]:
+    """After Ctrl-C or SIGTERM set `watched.stopped` and let the chunk in flight finish.
+
+    A second Ctrl-C interrupts at once. Handlers that a program has set itself are left alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals reach the main thread only
+        return
+    usual = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
+    ours = [number for number, handler in usual.items() if signal.getsignal(number) is handler]
+
+    def stop(number, frame):
+        watched.stopped = True
+        signal.signal(number, usual[number])
+
+    for number in ours:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, usual[number])

@@ -1,0 +1,396 @@
+"""Runs in progress: what `sample` drives, chunk by chunk.
+
+One run, or many of one shape side by side: target, key and tuner then have one more axis in front.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+from hopscale import arguments, loop, record
+from hopscale.loop import Chains, Program
+from hopscale.record import STEP_NUMBERS, Moments, Page, Recorder, Statistics, Trace
+from hopscale.target import State
+
+STATE_BYTES = 2**26  # of kept states on the device, at most
+HISTORY = 4096  # entries of the history of acceptance and scale
+INVALID = STEP_NUMBERS.index("invalid")
+
+
+class Observed(NamedTuple):
+    """What is remembered of every step; recorders by name, for draws only."""
+
+    statistics: Statistics
+    recorders: dict[str, Recorder]
+
+
+class Span(NamedTuple):
+    """Which steps to take: `steps` of them from step number `first`, tuning if `tune`.
+
+    Step number `first` goes to row `row` of the page. Draw number d goes to row d // thin of the
+    kept states; `in_group` is where the first of these steps falls in its group of `thin`.
+    """
+
+    first: Int[Array, ""]
+    steps: Int[Array, ""]
+    tune: Bool[Array, ""]
+    row: Int[Array, ""]
+    thin: Int[Array, ""]
+    in_group: Int[Array, ""]
+
+
+class Records(NamedTuple):
+    """Buffers that steps write to: a page of numbers, kept states, the recorders' memories."""
+
+    page: Page
+    states: State | None
+    memories: dict[str, Any]
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _advance(
+    fixed: tuple[Program, Observed, Span], chains: Chains, records: Records, many: bool
+) -> tuple[Chains, Records]:
+    """Take the steps of the span."""
+    programs, observed, span = fixed
+    if not many:
+        return _advance_one(programs, observed, span, chains, records)
+    each = eqx.if_array(0)
+    axes = (each, Observed(statistics=each, recorders=None), None, 0, 0)  # type: ignore[arg-type]
+    return eqx.filter_vmap(_advance_one, in_axes=axes)(programs, observed, span, chains, records)
+
+
+def _advance_one(program: Program, observed: Observed, span: Span, chains, records):
+    whole_pages = jax.default_backend() != "cpu"
+    put = jax.lax.dynamic_update_index_in_dim
+
+    def visit(row, active, chains: Chains, info, records: Records) -> Records:
+        page, states, memories = records
+        numbers = record.row_of(observed.statistics, chains, info, page.numbers.dtype)
+        # The last row of a buffer is for steps that do not count.
+        here = jnp.where(active, span.row + row, len(page.numbers) - 1)
+        page = Page(numbers=put(page.numbers, numbers, here, axis=0))
+        if states is not None:
+            # Each step overwrites its group's row, so the last of the group stays.
+            here = jnp.where(active, (row + span.in_group) // span.thin, len(states) - 1)
+            states = put(states, chains.states.x, here, axis=0)
+        updated = {
+            name: recorder.update(memories[name], chains.states, info)
+            for name, recorder in observed.recorders.items()
+        }
+        if active is not True:
+            keep = lambda new, old: jnp.where(active, new, old)  # noqa: E731
+            updated = jax.tree.map(keep, updated, memories)
+        return Records(page=page, states=states, memories=updated)
+
+    return loop.scan(
+        program,
+        chains,
+        records,
+        first=span.first,
+        steps=span.steps,
+        tune=span.tune,
+        visit=visit,
+        whole_pages=whole_pages,
+    )
+
+
+@eqx.filter_jit
+def _start(programs: Program, x: State, many: bool) -> Chains:
+    if not many:
+        return loop.start(programs, x)
+    return eqx.filter_vmap(loop.start, in_axes=(eqx.if_array(0), 0))(programs, x)
+
+
+class Sampling:
+    """Runs side by side, as a `host.Job`: warm up, freeze the scale, draw.
+
+    Args:
+        programs: one for each run, all of one shape.
+        x: where chains start, with an axis of runs and one of chains.
+        statistics: one for each run.
+        recorders: by name, the same for all runs.
+        warmup, draws: steps.
+        thin: keep every n-th state; None keeps none.
+    """
+
+    def __init__(
+        self,
+        programs: list[Program],
+        x: State,
+        statistics: list[Statistics],
+        recorders: Mapping[str, Recorder],
+        warmup: int,
+        draws: int,
+        thin: int | None,
+    ):
+        began = time.perf_counter()
+        self.programs, self.many = programs, len(programs) > 1
+        self.program = stack(programs) if self.many else programs[0]
+        self.target, self.chains_each = programs[0].target, x.shape[1]
+        self.statistics = stack(statistics) if self.many else statistics[0]
+        self.names = statistics[0].names
+        self.recorders = dict(recorders)
+        self.warmup, self.draws, self.thin = warmup, draws, thin
+        self.rows = record.page_rows(self.chains_each)
+        self.chains = _start(self.program, x if self.many else x[0], self.many)
+        arguments.finite_start(self.chains.states, self.target)
+        self.step = self.invalid_in_warmup = 0
+        self.offender: np.ndarray | None = None
+        self.warmup_history: Trace | None = None
+        self.compile_seconds = self.run_seconds = 0.0
+        self._enter("warm-up" if warmup else "draws")
+        self.compile_seconds += time.perf_counter() - began
+
+    # -- What `host.drive` calls. ----------------------------------------------------------------
+
+    @property
+    def phases(self) -> dict[str, int]:
+        return {"warm-up": self.warmup, "draws": self.draws}
+
+    @property
+    def at(self) -> tuple[str, int]:
+        return self.phase, self.done
+
+    def room(self) -> int:
+        """Steps until the phase, the page or the buffer of states ends."""
+        if self.phase == "warm-up" and self.done >= self.warmup:
+            moments, _, self.warmup_history = self.flush()
+            self.invalid_in_warmup = invalid_count(moments)
+            self._enter("draws")
+        left = min(self.phases[self.phase] - self.done, self.rows - self.row)
+        if self.records.states is not None and self.thin:
+            states_axis = 1 if self.many else 0
+            room = (self.records.states.shape[states_axis] - 1) * self.thin
+            left = min(left, room - self.done % self.thin)
+        return left
+
+    def advance(self, steps: int) -> None:
+        """Take steps, and merge what the page before left."""
+        began = time.perf_counter()
+        if self.row == 0 and self.offender is None and not self.many:
+            self.page_start = (self.step, jax.tree.map(jnp.copy, self.chains))
+        self._call(steps)
+        self._merge()  # while these steps run
+        self._fetch_states(steps)
+        self.step, self.done, self.row = self.step + steps, self.done + steps, self.row + steps
+        if self.row == self.rows:
+            self.pending = (self._summarize(), self.rows, self.resolution)
+            self.row = 0
+        jax.block_until_ready(self.chains)
+        self.run_seconds += time.perf_counter() - began
+
+    def status(self) -> dict[str, float]:
+        """What the progress bar shows: the scale, and the last step's means."""
+        row = (self.row or self.rows) - 1
+        numbers = np.asarray(self.records.page.numbers[..., row, :, :])
+        shown = dict(zip(STEP_NUMBERS, np.moveaxis(numbers, -2, 0), strict=False))
+        scale = {"R": float(np.mean(shown["scale"]))} if self.scales is not None else {}
+        return {
+            **scale,
+            "acceptance": float(np.mean(shown["accept_prob"])),
+            "jump": float(np.mean(shown["distance"])),
+        }
+
+    # -- How. ------------------------------------------------------------------------------------
+
+    @property
+    def scales(self):
+        """What the kernel's scale means."""
+        return self.programs[0].kernel.scale_range(self.target)
+
+    @property
+    def resolution(self) -> int:
+        """How many steps the device averages into one entry of a trace."""
+        return min(self.trace.block, self.rows)
+
+    def _enter(self, phase: str) -> None:
+        """Begin to warm up; or freeze the scale and begin to draw."""
+        runs, chains = len(self.programs), self.chains_each
+        self.phase, self.done, self.row = phase, 0, 0
+        self.pending: tuple[record.Summary, int, int] | None = None
+        self.page_start: tuple[int, Chains] | None = None
+        width = len(STEP_NUMBERS) + len(self.names)
+        self.moments = Moments((runs, width, chains))
+        self.trace = Trace((runs, len(self.names), chains), record.trace_capacity(chains))
+        self.history = Trace((runs, len(STEP_NUMBERS)), HISTORY)
+        self.kept: np.ndarray | None = None
+        recorders = self.recorders if phase == "draws" else {}
+        self.observed = Observed(statistics=self.statistics, recorders=recorders)
+        self.records = self._empty_records(recorders)
+        began = time.perf_counter()
+        self._call(0)  # compiles, and takes no step
+        jax.block_until_ready(self.chains)
+        self.compile_seconds += time.perf_counter() - began
+
+    def _empty_records(self, recorders: Mapping[str, Recorder]) -> Records:
+        target, chains = self.target, self.chains_each
+        states = None
+        if self.thin and self.phase == "draws":
+            size = chains * len(self.programs) * target.num_sites * target.state_dtype.itemsize
+            groups = min(max(STATE_BYTES // size, 1), self.rows)
+            states = jnp.zeros((groups + 1, chains, *target.shape), target.state_dtype)
+        one = Records(
+            page=record.empty_page(self.statistics, target, chains),
+            states=states,
+            memories={name: r.init(target, chains) for name, r in recorders.items()},
+        )
+        if not self.many:
+            return one
+        runs = len(self.programs)
+        return jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *a.shape)).copy(), one)
+
+    def _span(self, first: int, steps: int, row: int) -> Span:
+        thin = self.thin or 1
+        return Span(
+            first=jnp.asarray(first, jnp.int32),
+            steps=jnp.asarray(steps, jnp.int32),
+            tune=jnp.asarray(self.phase == "warm-up"),
+            row=jnp.asarray(row, jnp.int32),
+            thin=jnp.asarray(thin, jnp.int32),
+            in_group=jnp.asarray(self.done % thin, jnp.int32),
+        )
+
+    def _call(self, steps: int) -> None:
+        fixed = (self.program, self.observed, self._span(self.step, steps, self.row))
+        self.chains, self.records = _advance(fixed, self.chains, self.records, self.many)
+
+    def _fetch_states(self, steps: int) -> None:
+        """Copy the states of groups that these steps completed to where the user gets them."""
+        if self.records.states is None or not self.thin:
+            return
+        begin, end = self.done // self.thin, (self.done + steps) // self.thin
+        if self.kept is None:
+            shape = (len(self.programs), self.chains_each, self.draws // self.thin)
+            self.kept = np.empty((*shape, *self.target.shape), self.target.state_dtype)
+        if end > begin:
+            states = np.asarray(self.records.states).reshape(
+                len(self.programs), -1, self.chains_each, *self.target.shape
+            )
+            self.kept[:, :, begin:end] = np.swapaxes(states[:, : end - begin], 1, 2)
+
+    def _summarize(self) -> record.Summary:
+        numbers = self.records.page.numbers
+        rows = jnp.asarray(self.row, jnp.int32)
+        return record.summarize(numbers if self.many else numbers[None], rows, self.resolution)
+
+    def _merge(self) -> None:
+        """Merge the summary of the last full page, once."""
+        if self.pending is None:
+            return
+        summary, rows, resolution = self.pending
+        self.pending = None
+        self._add(summary, rows, resolution, self.moments, self.trace, self.history)
+
+    def _add(self, summary, rows: int, resolution: int, moments, trace, history) -> None:
+        mean, squares, blocks, means = map(np.asarray, summary)
+        moments.add(rows, mean, squares)
+        trace.add(np.swapaxes(blocks, 0, 1)[: rows // resolution], resolution)
+        history.add(np.swapaxes(means, 0, 1)[:rows], 1)
+        invalid = means[0, :rows, INVALID]
+        if self.offender is None and self.page_start is not None and np.any(invalid > 0):
+            self.offender = self._replay(int(np.argmax(invalid > 0)))
+
+    def _replay(self, row: int) -> np.ndarray:
+        """The first invalid proposal of a page: take its steps again, up to that one."""
+        assert self.page_start is not None
+        first, chains = self.page_start
+        self.page_start = None
+        fixed = (self.program, self.observed, self._span(first, row, 0))
+        chains, _ = _advance(fixed, chains, self._empty_records(self.observed.recorders), self.many)
+        x, invalid = loop.proposals(self.program, chains, jnp.asarray(first + row, jnp.int32))
+        return np.asarray(x[int(np.argmax(invalid))])
+
+    def flush(self) -> tuple[Moments, Trace, Trace]:
+        """Moments, trace and history of the phase so far, the unfinished page included.
+
+        The page itself goes on: what it holds is not merged for good until it is full.
+        """
+        self._merge()
+        moments = Moments((1,))
+        moments.restore(self.moments.state())
+        trace, history = self.trace.copy(), self.history.copy()
+        if self.row:
+            summary = self._summarize()
+            self._add(summary, self.row, self.resolution, moments, trace, history)
+        return moments, trace, history
+
+    # -- Going on. -------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything that evolves, as a tree of arrays: with it a run goes on bit for bit."""
+        self._merge()
+        row_axis = 1 if self.many else 0
+        numbers = jax.lax.slice_in_dim(self.records.page.numbers, 0, self.row, axis=row_axis)
+        tree: dict[str, Any] = {
+            "chains": self.chains,
+            "numbers": numbers,
+            "memories": self.records.memories,
+            "moments": self.moments.state(),
+            "trace": self.trace.state(),
+            "history": self.history.state(),
+            "offender": self.offender,
+        }
+        if self.kept is not None:
+            done = self.done // self.thin if self.thin else 0
+            tree["kept"] = self.kept[:, :, :done]
+        if self.warmup_history is not None:
+            tree["warmup_history"] = self.warmup_history.state()
+        return tree
+
+    def counters(self) -> dict[str, Any]:
+        """Where the run is."""
+        return {
+            "phase": self.phase,
+            "step": self.step,
+            "done": self.done,
+            "row": self.row,
+            "invalid_in_warmup": self.invalid_in_warmup,
+            "compile_seconds": self.compile_seconds,
+            "run_seconds": self.run_seconds,
+        }
+
+    def restore(self, counters: Mapping[str, Any], tree: Mapping[str, Any]) -> None:
+        """Take up what `arrays` and `counters` of the same run gave."""
+        if counters["phase"] != self.phase:
+            self._enter(counters["phase"])
+        for name in ("step", "done", "row", "invalid_in_warmup", "run_seconds"):
+            setattr(self, name, counters[name])
+        self.compile_seconds += counters["compile_seconds"]
+        # Copies, because the loop takes its arguments over.
+        self.chains = jax.tree.map(jnp.copy, tree["chains"])
+        page = self.records.page.numbers
+        row_axis = 1 if self.many else 0
+        page = jax.lax.dynamic_update_slice_in_dim(
+            page, jnp.asarray(tree["numbers"], page.dtype), 0, axis=row_axis
+        )
+        memories = jax.tree.map(jnp.copy, tree["memories"])
+        self.records = Records(Page(page), self.records.states, memories)
+        self.moments.restore(tree["moments"])
+        self.trace.restore(tree["trace"])
+        self.history.restore(tree["history"])
+        self.offender = tree["offender"]
+        if tree.get("kept") is not None and self.thin:
+            shape = (len(self.programs), self.chains_each, self.draws // self.thin)
+            self.kept = np.empty((*shape, *self.target.shape), self.target.state_dtype)
+            self.kept[:, :, : tree["kept"].shape[2]] = tree["kept"]
+        if tree.get("warmup_history") is not None:
+            self.warmup_history = Trace((len(self.programs), len(STEP_NUMBERS)), HISTORY)
+            self.warmup_history.restore(tree["warmup_history"])
+
+
+def invalid_count(moments: Moments) -> int:
+    """How many proposals of all chains and runs were invalid."""
+    return int(np.rint(np.nansum(moments.mean[:, INVALID]) * moments.count))
+
+
+def stack(trees):
+    """Arrays of all trees, stacked; all else as in the first."""
+    arrays, rest = eqx.partition(list(trees), eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda *a: jnp.stack(a), *arrays), rest[0])

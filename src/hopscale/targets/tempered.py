@@ -1,0 +1,102 @@
+"""A distribution between two."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from hopscale.move import Move
+from hopscale.target import Evaluation, State, Target, as_parameter, has_values
+
+
+class Tempered(Target):
+    r"""The geometric mixture of a base and a target.
+
+    $$\log \pi_\beta(x) = (1 - \beta) \log \pi_0(x) + \beta \log \pi(x)$$
+
+    At $\beta = 0$ it is the base, at 1 the target. $\beta$ is an array, an argument of compiled
+    programs and not a constant in them: `jax.vmap` over it is parallel tempering. What base and
+    target say of a state is kept, so that another $\beta$ costs no evaluation (`at`, `combine`).
+
+    Args:
+        base: a target of the same shape, such as `Bernoulli`.
+        target: where the path ends.
+        beta: between 0 and 1.
+    """
+
+    base: Target
+    target: Target
+    beta: Float[Array, ""]
+
+    def __init__(self, base: Target, target: Target, beta: Any):
+        for name, value in (("base", base), ("target", target)):
+            if not isinstance(value, Target):
+                raise TypeError(f"{name} must be a hopscale target; got {type(value).__name__}.")
+        self.base, self.target = base, target
+        self.beta = as_parameter("beta", beta).astype(target.dtype)
+
+    def __check_init__(self):
+        ours = (self.base.shape, self.base.num_states, self.base.dtype)
+        theirs = (self.target.shape, self.target.num_states, self.target.dtype)
+        if ours != theirs:
+            raise ValueError(
+                "base and target must agree in shape, number of values and precision; got "
+                f"{ours} and {theirs}."
+            )
+        if has_values(self.beta):
+            low, high = np.min(np.asarray(self.beta)), np.max(np.asarray(self.beta))
+            if not 0 <= low <= high <= 1:
+                raise ValueError(f"beta must lie in [0, 1]; got {low:g} to {high:g}.")
+
+    @property
+    def shape(self):
+        return self.target.shape
+
+    @property
+    def num_states(self):
+        return self.target.num_states
+
+    @property
+    def ratios(self):
+        return self.target.ratios
+
+    @property
+    def dtype(self):
+        return self.target.dtype
+
+    def at(self, beta: Float[Array, ""]) -> "Tempered":
+        """The distribution at another beta."""
+        return Tempered(self.base, self.target, beta)
+
+    def combine(self, base: Evaluation, target: Evaluation) -> Evaluation:
+        """The evaluation at this beta, given those of base and target."""
+        log_ratios = None
+        if base.log_ratios is not None and target.log_ratios is not None:
+            log_ratios = self._mix(base.log_ratios, target.log_ratios)
+        return Evaluation(
+            log_prob=self._mix(base.log_prob, target.log_prob),
+            log_ratios=log_ratios,
+            cache=(base, target),
+        )
+
+    def _mix(self, base, target):
+        beta = jnp.broadcast_to(self.beta, base.shape)
+        mixed = (1.0 - beta) * base + beta * target
+        # At the ends the other side does not count, even where it is infinite.
+        return jnp.where(beta == 0, base, jnp.where(beta == 1, target, mixed))
+
+    def _log_prob(self, x: State):
+        return self._mix(self.base._log_prob(x), self.target._log_prob(x))
+
+    def _evaluate(self, x: State):
+        return self.combine(self.base.evaluate(x), self.target.evaluate(x))
+
+    def _evaluate_log_prob(self, x: State):
+        return self.combine(
+            self.base.evaluate(x, ratios=False), self.target.evaluate(x, ratios=False)
+        )
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        base, target = evaluation.cache
+        return self.combine(self.base.update(x, base, move), self.target.update(x, target, move))
