@@ -1,7 +1,13 @@
-"""How well a run mixed: effective sample size and R-hat, from a statistic's traces."""
+"""How well a run mixed: effective sample size, R-hat and Monte Carlo error of a statistic.
+
+`effective_sample_size` is the paper's, of each chain. The others are those of Vehtari et al.
+(2021), of all chains together, and agree with ArviZ.
+"""
 
 import numpy as np
 from jaxtyping import Float
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import ndtri
 
 
 def autocovariance(trace: Float[np.ndarray, "chains n"]) -> Float[np.ndarray, "chains n"]:
@@ -54,24 +60,201 @@ def effective_sample_size(
     return np.where(stuck, 1.0, size)
 
 
-def r_hat(
+def r_hat(trace: Float[np.ndarray, "chains n"]) -> float:
+    """Rank-normalised split R-hat: how much the halves of all chains disagree, 1 if they do not.
+
+    The larger of two (Vehtari et al. 2021, arXiv:1903.08008): of the ranks of the values, which
+    tells chains with different locations apart, and of the ranks of their distances from the
+    median, which tells different spreads.
+
+    Where entries are averages of several draws, disagreement is measured against the spread of
+    averages, which is smaller: the value is at least as strict as that of single draws, and
+    chains that agree still give 1.
+
+    Returns:
+        NaN where the trace says nothing: fewer than 4 entries, a value that is not finite, or no
+        value that ever differs. inf where no half-chain moves and they stand at different values.
+    """
+    if not _says_something(trace):
+        return float("nan")
+    halves = _halves(trace)
+    return _r_hat(halves, *_sorted(halves))
+
+
+def bulk_ess(trace: Float[np.ndarray, "chains n"]) -> float:
+    """Effective sample size of all chains together, of the rank-normalised values.
+
+    It counts entries of the trace and is the field's measure of how far R-hat and quantiles can
+    be relied on (Vehtari et al. 2021). NaN where the trace says nothing, as in `r_hat`.
+    """
+    if not _says_something(trace):
+        return float("nan")
+    halves = _halves(trace)
+    order, values = _sorted(halves)
+    return _effective(_scores(order, values, halves.shape))[0]
+
+
+def rank_diagnostics(trace: Float[np.ndarray, "chains n"]) -> tuple[float, float]:
+    """`r_hat` and `bulk_ess` of a trace, sorted once for both."""
+    if not _says_something(trace):
+        return float("nan"), float("nan")
+    halves = _halves(trace)
+    order, values = _sorted(halves)
+    bulk, _ = _effective(_scores(order, values, halves.shape))
+    return _r_hat(halves, order, values), bulk
+
+
+def mean_ess(
     trace: Float[np.ndarray, "chains n"],
     block: int = 1,
     variance: Float[np.ndarray, " chains"] | None = None,
 ) -> float:
-    """Split R-hat: how much the halves of all chains disagree, 1 when they do not.
+    r"""Effective sample size of all chains together, for the mean of the statistic.
 
-    The square root of (variance over all half-chains) / (mean variance within a half), both of
-    single draws: where the trace holds averages of `block` draws, `variance` says what that is.
+    $$\text{ESS} = \sigma^2 / \text{Var}(\text{mean})$$
+
+    with Var(mean) from split chains by Geyer's initial monotone sequence. Averages of draws have
+    the same mean as the draws, so Var(mean) can be had from them; the variance of single draws
+    cannot, and is given.
+
+    Args:
+        trace: the statistic, one row a chain.
+        block: how many draws each entry averages. The result counts draws, not entries.
+        variance: the variance of single draws in each chain (over n), needed if `block` > 1.
     """
-    n = trace.shape[1] // 2
-    if n < 2:
+    if not _says_something(trace):
         return float("nan")
-    halves = np.concatenate([trace[:, :n], trace[:, n : 2 * n]])
-    within = (
-        halves.var(axis=1, ddof=1).mean() if variance is None or block == 1 else variance.mean()
-    )
-    between = halves.mean(axis=1).var(ddof=1)
-    if within == 0:
-        return 1.0 if between == 0 else float("inf")
-    return float(np.sqrt(1.0 - 1.0 / (n * block) + between / within))
+    size, of_entries = _effective(_halves(trace))
+    if block == 1:
+        return size
+    of_draws = _variance_of_draws(block, variance).mean()
+    if len(trace) > 1:
+        of_draws += trace.mean(axis=1, dtype=np.float64).var(ddof=1)
+    draws = trace.size * block
+    return float(min(size * of_draws / of_entries, draws * np.log10(draws)))
+
+
+def mcse_mean(
+    trace: Float[np.ndarray, "chains n"],
+    block: int = 1,
+    variance: Float[np.ndarray, " chains"] | None = None,
+) -> float:
+    """Monte Carlo standard error of the statistic's mean over all draws of all chains.
+
+    The standard deviation of single draws over the root of `mean_ess`, whose arguments it takes.
+    """
+    if not _says_something(trace):
+        return float("nan")
+    draws = trace.size * block
+    if block == 1:
+        spread = trace.var(dtype=np.float64)
+    else:
+        between = trace.mean(axis=1, dtype=np.float64).var()
+        spread = _variance_of_draws(block, variance).mean() + between
+    return float(np.sqrt(spread * draws / (draws - 1) / mean_ess(trace, block, variance)))
+
+
+def _variance_of_draws(block: int, variance: np.ndarray | None) -> np.ndarray:
+    if variance is None:
+        raise ValueError(
+            f"entries average {block} draws, from which the variance of single draws cannot be "
+            "had: give variance, one for each chain."
+        )
+    return np.asarray(variance, dtype=np.float64)
+
+
+def _says_something(trace: np.ndarray) -> bool:
+    """Whether there are 4 entries a chain, all finite, and not all the same."""
+    if trace.ndim != 2:
+        raise ValueError(f"trace must have shape (chains, n); got {trace.shape}.")
+    if trace.shape[0] < 1 or trace.shape[1] < 4:
+        return False
+    least, most = trace.min(), trace.max()
+    return bool(np.isfinite(least) and np.isfinite(most) and least < most)
+
+
+def _halves(trace: np.ndarray) -> np.ndarray:
+    """First and last halves as chains of their own; the middle entry of an odd number is left."""
+    half = trace.shape[1] // 2
+    return np.concatenate([trace[:, :half], trace[:, -half:]])
+
+
+def _sorted(halves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The order of all values, and the values in it."""
+    flat = halves.reshape(-1)
+    order = np.argsort(flat)
+    return order, flat[order]
+
+
+def _scores(order: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Normal scores of the ranks, ties at their average rank, offset by 3/8 (Blom 1958)."""
+    first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+    counts = np.diff(first, append=values.size)
+    rank = first + 0.5 * (counts + 1)
+    scores = np.empty(values.size)
+    scores[order] = np.repeat(ndtri((rank - 0.375) / (values.size + 0.25)), counts)
+    return scores.reshape(shape)
+
+
+def _r_hat(halves: np.ndarray, order: np.ndarray, values: np.ndarray) -> float:
+    """The larger of bulk and tail R-hat, given the order of the values."""
+    bulk = _between_within(_scores(order, values, halves.shape))
+    middle = values.size // 2  # the number of values is even
+    median = (float(values[middle - 1]) + float(values[middle])) / 2
+    distances = np.abs(values - median)
+    if distances.min() == distances.max():  # two values, each half of the time: no tail
+        return bulk
+    # Distances fall and then rise: a stable sort merges two runs instead of starting over.
+    nearest = np.argsort(distances, kind="stable")
+    return max(bulk, _between_within(_scores(order[nearest], distances[nearest], halves.shape)))
+
+
+def _between_within(scores: np.ndarray) -> float:
+    """R-hat of half-chains: root of variance over all by the mean variance within."""
+    n = scores.shape[1]
+    if np.all(scores.min(axis=1) == scores.max(axis=1)):  # rounding would leave a tiny variance
+        return float("inf")
+    within = scores.var(axis=1, ddof=1).mean()
+    between = scores.mean(axis=1).var(ddof=1)
+    return float(np.sqrt((n - 1) / n + between / within))
+
+
+def _effective(halves: np.ndarray) -> tuple[float, float]:
+    """Effective sample size of all entries together, and the variance of one entry.
+
+    By Geyer's initial monotone sequence over autocorrelations pooled as in Stan.
+    """
+    chains, n = halves.shape
+    covariance = _mean_autocovariance(halves)
+    variance = covariance[0]
+    if chains > 1:
+        variance += halves.mean(axis=1, dtype=np.float64).var(ddof=1)
+    rho = 1.0 - (covariance[0] * n / (n - 1) - covariance) / variance
+    rho[0] = 1.0
+    # An even lag and the next odd one sum to more than 0 in a reversible chain: noise begins
+    # with the first pair that does not.
+    pairs = 1 + max(0, (n - 3) // 2)
+    sums = rho[0 : 2 * pairs : 2] + rho[1 : 2 * pairs : 2]
+    noise = np.flatnonzero(sums <= 0.0)
+    end = int(noise[0]) if noise.size else pairs - 1
+    last = rho[2 * end] if sums[end] >= 0.0 else max(rho[2 * end], 0.0)
+    time = -1.0 + 2.0 * np.minimum.accumulate(sums[:end]).sum() + last
+    # Antithetic chains count for at most log10 of their number of draws more.
+    return float(halves.size / max(time, 1.0 / np.log10(halves.size))), float(variance)
+
+
+def _mean_autocovariance(chains: np.ndarray, at_once: int = 128) -> np.ndarray:
+    """Autocovariance averaged over chains.
+
+    The average of power spectra is the spectrum of the average, so that one inverse transform
+    serves all; spectra of all chains at once would take gigabytes.
+    """
+    n = chains.shape[1]
+    size = next_fast_len(2 * n, real=True)
+    power = np.zeros(size // 2 + 1)
+    for first in range(0, len(chains), at_once):
+        part = chains[first : first + at_once].astype(np.float64)
+        part -= part.mean(axis=1, keepdims=True)
+        spectrum = rfft(part, size, axis=1)
+        power += (spectrum.real**2 + spectrum.imag**2).sum(axis=0)
+    return irfft(power, size)[:n] / (n * len(chains))

@@ -77,8 +77,8 @@ class Run:
 
     @cached_property
     def r_hat(self) -> float:
-        """Split R-hat of the statistic over all chains."""
-        return diagnostics.r_hat(self.trace, self.block, self.statistic_variance)
+        """Rank-normalised split R-hat of the statistic over all chains."""
+        return diagnostics.r_hat(self.trace)
 
     @property
     def seconds(self) -> float:
