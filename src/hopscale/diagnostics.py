@@ -6,7 +6,7 @@
 
 import numpy as np
 from jaxtyping import Float
-from scipy.fft import irfft, next_fast_len, rfft
+from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
 
@@ -75,10 +75,7 @@ def r_hat(trace: Float[np.ndarray, "chains n"]) -> float:
         NaN where the trace says nothing: fewer than 4 entries, a value that is not finite, or no
         value that ever differs. inf where no half-chain moves and they stand at different values.
     """
-    if not _says_something(trace):
-        return float("nan")
-    halves = _halves(trace)
-    return _r_hat(halves, *_sorted(halves))
+    return _rank_diagnostics(trace, ess=False)[0]
 
 
 def bulk_ess(trace: Float[np.ndarray, "chains n"]) -> float:
@@ -87,21 +84,32 @@ def bulk_ess(trace: Float[np.ndarray, "chains n"]) -> float:
     It counts entries of the trace and is the field's measure of how far R-hat and quantiles can
     be relied on (Vehtari et al. 2021). NaN where the trace says nothing, as in `r_hat`.
     """
-    if not _says_something(trace):
-        return float("nan")
-    halves = _halves(trace)
-    order, values = _sorted(halves)
-    return _effective(_scores(order, values, halves.shape))[0]
+    return _rank_diagnostics(trace, r_hat=False)[1]
 
 
 def rank_diagnostics(trace: Float[np.ndarray, "chains n"]) -> tuple[float, float]:
     """`r_hat` and `bulk_ess` of a trace, sorted once for both."""
+    return _rank_diagnostics(trace)
+
+
+def _rank_diagnostics(
+    trace: np.ndarray, r_hat: bool = True, ess: bool = True
+) -> tuple[float, float]:
+    """Either or both; NaN for one not asked for, and where the trace says nothing."""
     if not _says_something(trace):
         return float("nan"), float("nan")
     halves = _halves(trace)
-    order, values = _sorted(halves)
-    bulk, _ = _effective(_scores(order, values, halves.shape))
-    return _r_hat(halves, order, values), bulk
+    order = np.argsort(halves, axis=None)
+    values = halves.reshape(-1)[order]
+    scores = _scores(values)
+    bulk, size = float("nan"), float("nan")
+    if r_hat:
+        bulk = _r_hat(values, scores, order // halves.shape[1], len(halves))
+    if ess:
+        in_place = np.empty(halves.size)
+        in_place[order] = scores
+        size, _ = _effective(in_place.reshape(halves.shape))
+    return bulk, size
 
 
 def mean_ess(
@@ -179,26 +187,23 @@ def _halves(trace: np.ndarray) -> np.ndarray:
     return np.concatenate([trace[:, :half], trace[:, -half:]])
 
 
-def _sorted(halves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The order of all values, and the values in it."""
-    flat = halves.reshape(-1)
-    order = np.argsort(flat)
-    return order, flat[order]
-
-
-def _scores(order: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Normal scores of the ranks, ties at their average rank, offset by 3/8 (Blom 1958)."""
-    first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+def _scores(values: np.ndarray) -> np.ndarray:
+    """Normal scores of the ranks of sorted values: ties at their average, 3/8 off (Blom 1958)."""
+    changes = values[1:] != values[:-1]
+    if changes.all():
+        return _score(np.arange(1.0, values.size + 1), values.size)
+    first = np.flatnonzero(np.concatenate([[True], changes]))
     counts = np.diff(first, append=values.size)
-    rank = first + 0.5 * (counts + 1)
-    scores = np.empty(values.size)
-    scores[order] = np.repeat(ndtri((rank - 0.375) / (values.size + 0.25)), counts)
-    return scores.reshape(shape)
+    return np.repeat(_score(first + 0.5 * (counts + 1), values.size), counts)
 
 
-def _r_hat(halves: np.ndarray, order: np.ndarray, values: np.ndarray) -> float:
-    """The larger of bulk and tail R-hat, given the order of the values."""
-    bulk = _between_within(_scores(order, values, halves.shape))
+def _score(rank: np.ndarray, total: int) -> np.ndarray:
+    return ndtri((rank - 0.375) / (total + 0.25))
+
+
+def _r_hat(values: np.ndarray, scores: np.ndarray, half: np.ndarray, halves: int) -> float:
+    """The larger of bulk and tail R-hat: values sorted, their scores, the half-chain of each."""
+    bulk = _between_within(scores, half, halves)
     middle = values.size // 2  # the number of values is even
     median = (float(values[middle - 1]) + float(values[middle])) / 2
     distances = np.abs(values - median)
@@ -206,17 +211,18 @@ def _r_hat(halves: np.ndarray, order: np.ndarray, values: np.ndarray) -> float:
         return bulk
     # Distances fall and then rise: a stable sort merges two runs instead of starting over.
     nearest = np.argsort(distances, kind="stable")
-    return max(bulk, _between_within(_scores(order[nearest], distances[nearest], halves.shape)))
+    return max(bulk, _between_within(_scores(distances[nearest]), half[nearest], halves))
 
 
-def _between_within(scores: np.ndarray) -> float:
-    """R-hat of half-chains: root of variance over all by the mean variance within."""
-    n = scores.shape[1]
-    if np.all(scores.min(axis=1) == scores.max(axis=1)):  # rounding would leave a tiny variance
+def _between_within(scores: np.ndarray, half: np.ndarray, halves: int) -> float:
+    """The root of the variance over all half-chains by the mean variance within one."""
+    n = scores.size // halves
+    means = np.bincount(half, scores, halves) / n
+    squares = np.bincount(half, scores * scores, halves) / n
+    within = float((squares - means**2).mean()) * n / (n - 1)
+    if within < 1e-13:  # scores are of the order of 1: rounding alone leaves about 1e-16
         return float("inf")
-    within = scores.var(axis=1, ddof=1).mean()
-    between = scores.mean(axis=1).var(ddof=1)
-    return float(np.sqrt((n - 1) / n + between / within))
+    return float(np.sqrt((n - 1) / n + means.var(ddof=1) / within))
 
 
 def _effective(halves: np.ndarray) -> tuple[float, float]:
@@ -250,11 +256,11 @@ def _mean_autocovariance(chains: np.ndarray, at_once: int = 128) -> np.ndarray:
     serves all; spectra of all chains at once would take gigabytes.
     """
     n = chains.shape[1]
-    size = next_fast_len(2 * n, real=True)
+    size: int = next_fast_len(2 * n, real=True)  # pyright: ignore[reportAssignmentType]
     power = np.zeros(size // 2 + 1)
     for first in range(0, len(chains), at_once):
         part = chains[first : first + at_once].astype(np.float64)
         part -= part.mean(axis=1, keepdims=True)
-        spectrum = rfft(part, size, axis=1)
+        spectrum = np.fft.rfft(part, size, axis=1)
         power += (spectrum.real**2 + spectrum.imag**2).sum(axis=0)
-    return irfft(power, size)[:n] / (n * len(chains))
+    return np.fft.irfft(power, size)[:n] / (n * len(chains))
