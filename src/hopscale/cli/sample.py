@@ -222,7 +222,7 @@ def _save(path: Path, draws: Any) -> None:
     """A full disk must not leave half a file."""
     import numpy as np
 
-    from hopscale.whole import replacing
+    from hopscale.files import replacing
 
     with replacing(path) as file:
         np.savez_compressed(file, draws=draws)

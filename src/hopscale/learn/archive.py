@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from hopscale.whole import replacing
+from hopscale.files import replacing
 
 ABOUT = "about"
 

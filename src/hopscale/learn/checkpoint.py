@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hopscale.whole import replacing
+from hopscale.files import replacing
 
 MAGIC = b"hopscale checkpoint"
 FORMAT = 1

@@ -129,7 +129,7 @@ class Batch:
         def mixing(i: int):
             arguments = (traces[i].T.astype(np.float64), self.block, variance[i])
             ess = diagnostics.effective_sample_size(*arguments)
-            return ess, diagnostics.r_hat(*arguments)
+            return ess, diagnostics.r_hat(arguments[0])
 
         with ThreadPoolExecutor() as pool:  # transforms let go of the interpreter
             mixed = list(pool.map(mixing, range(len(self.cells))))

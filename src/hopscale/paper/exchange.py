@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hopscale.files import replacing
 from hopscale.paper.store import FIELDS, PARTS, Row, Store
-from hopscale.whole import replacing
 
 
 def write(store: Store, file: Path) -> int:

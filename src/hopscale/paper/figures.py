@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from hopscale import whole
+from hopscale.files import write as write_file
 from hopscale.paper.charts.chart import COLORS, MARKERS, RATE_LABEL, Chart, Panel, Series
 
 WIDTH = 7.2  # inches: a page's text
@@ -186,5 +186,5 @@ def write(folder: Path, chart: Chart) -> bytes:
     """Write both files of a chart; the SVG's text comes back."""
     files = draw(chart)
     for kind, content in files.items():
-        whole.write(folder / f"{chart.name}.{kind}", content)
+        write_file(folder / f"{chart.name}.{kind}", content)
     return files["svg"]

@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from hopscale import whole
+from hopscale import files
 from hopscale.paper import figures
 from hopscale.paper.experiments import sampling as experiments
 from hopscale.paper.report import (
@@ -51,8 +51,8 @@ def write(out: Path, store: Store, profile: str) -> Path:
         for picture in report.pictures()
         if not picture.chart.empty
     }
-    whole.write(out / "report.md", markdown.render(report).encode())
-    whole.write(out / "report.html", html.render(report, drawn, book).encode())
+    files.write(out / "report.md", markdown.render(report).encode())
+    files.write(out / "report.html", html.render(report, drawn, book).encode())
     return out / "report.html"
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hopscale import whole
+from hopscale import files
 from hopscale.paper import figures, instances
 from hopscale.paper.ebm import PICTURES
 from hopscale.paper.report.blocks import Block, Image, Section, Text
@@ -40,5 +40,5 @@ def _filters(path: Path) -> Path:
     if not path.exists():
         drawn = pictures.filters(instances.rbm(HIDDEN), number=50, columns=10)
         path.parent.mkdir(parents=True, exist_ok=True)
-        whole.write(path, figures.encode(drawn, "png"))
+        files.write(path, figures.encode(drawn, "png"))
     return path

@@ -1,0 +1,226 @@
+"""Files that are there complete or not at all, and one writer at a time."""
+
+import contextlib
+import errno
+import itertools
+import os
+import platform
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: nothing there is locked
+    fcntl = None
+
+DAY = 24 * 3600.0
+_numbers = itertools.count()
+_open_parts: set[str] = set()  # names of this process's own, in all threads
+
+
+class InUseError(OSError):
+    """Another process, or another thread, is writing here."""
+
+
+def write(path: str | Path, content: bytes) -> None:
+    """Write a file, complete or not at all."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write to, beside the old one; when it is on the disk it takes the old one's place.
+
+    A kill, a full disk or Ctrl-C at any moment leaves the old one as it was. Of two processes that
+    write one file, the last one's stays. A symbolic link stays, and what it points to is replaced.
+    What killed writers of the same file left behind is removed.
+
+    Raises:
+        OSError: the file cannot be written, or is not a regular file; nothing was changed.
+    """
+    target = _target(path)
+    _remove_leftovers(target)
+    part = target.with_name(f"{target.name}.{_host()}.{_process()}.{next(_numbers)}.part")
+    _open_parts.add(part.name)
+    try:
+        with _create(part, path) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            with contextlib.suppress(OSError):  # the old one's permissions
+                os.chmod(part, stat.S_IMODE(target.stat().st_mode))  # noqa: PTH101
+        part.replace(target)
+        _sync_folder(target.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _DISK:
+            raise _failed(path, error, OSError) from error
+        raise
+    finally:
+        _open_parts.discard(part.name)
+
+
+def check_writable(path: str | Path, overwrite: bool) -> None:
+    """Raise for a file that could not be written, before the work that fills it.
+
+    Raises:
+        FileExistsError: there is one, and it is not to be overwritten.
+        FileNotFoundError: there is no folder to put it in.
+        OSError: it is not a regular file, or none can be created there.
+    """
+    target = _target(path)
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists: give another file, or ask for it to be overwritten.")
+    part = target.with_name(f"{target.name}.{_host()}.{_process()}.{next(_numbers)}.part")
+    with _create(part, path):
+        part.unlink()
+
+
+@contextlib.contextmanager
+def exclusive(path: str | Path, what: str) -> Iterator[None]:
+    """Hold a lock file; whoever wants it meanwhile is refused.
+
+    The system lets go of the lock when its holder ends, however that happens: a file left by a
+    kill is taken over. It says who holds it.
+
+    Args:
+        path: the lock file, created here and removed at the end.
+        what: what is locked, for the message.
+
+    Raises:
+        InUseError: it is held by another process or thread.
+    """
+    if fcntl is None:
+        yield
+        return
+    path = Path(path)
+    descriptor = _locked(path, what)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"process {os.getpid()} on {_host()} since {time.ctime()}".encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is locked: nobody else can be its owner
+        os.close(descriptor)
+
+
+def _locked(path: Path, what: str) -> int:
+    """A descriptor of the lock file, locked."""
+    assert fcntl is not None
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 200).decode(errors="replace") or "another process"
+            os.close(descriptor)
+            raise InUseError(
+                f"{what} is in use by {holder}: wait until it ends, or give another place."
+            ) from None
+        except OSError:  # a disk that knows no locks
+            return descriptor
+        # The holder before may have removed the file between opening and locking it.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        os.close(descriptor)
+
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+
+
+def _target(path: str | Path) -> Path:
+    """Where a file really lies, with its folder; raise for what must not be replaced."""
+    path = Path(path)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(f"cannot write {path}: it is a folder. Give a file in it.")
+        if not stat.S_ISREG(mode):
+            raise OSError(
+                f"cannot write {path}: it is {_kind(mode)}, and only a regular file is replaced."
+            )
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}.")
+    return target
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        return "a device"
+    return "a pipe" if stat.S_ISFIFO(mode) else "not a file"
+
+
+def _create(part: Path, path: str | Path) -> IO[bytes]:
+    try:
+        return part.open("xb")
+    except OSError as error:
+        raise _failed(path, error, type(error)) from error
+
+
+def _failed(path: str | Path, error: OSError, kind: type[OSError]) -> OSError:
+    """The error of a file that could not be written, naming it instead of its part."""
+    kept = "what it held before is intact" if Path(path).exists() else "nothing was left there"
+    made = kind(f"cannot write {path}: {error.strerror or error}; {kept}.")
+    made.errno = error.errno
+    return made
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove parts of this file whose writers are gone."""
+    pattern = re.compile(re.escape(target.name) + r"\.([^.]*)\.(\d+)-(\d*)\.\d+\.part")
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            match = pattern.fullmatch(entry.name)
+            if match and entry.name not in _open_parts and not _writing(entry, *match.groups()):
+                os.unlink(entry)  # noqa: PTH108
+
+
+def _writing(entry: os.DirEntry, host: str, process: str, began: str) -> bool:
+    """Whether the writer of a part may still be at work."""
+    if host != _host():  # on a shared disk: only its age tells
+        return time.time() - entry.stat().st_mtime < DAY
+    number = int(process)
+    if number == os.getpid():
+        return False
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return began == _began(number)  # else its number was given to another
+
+
+def _process() -> str:
+    return f"{os.getpid()}-{_began(os.getpid())}"
+
+
+def _began(process: int) -> str:
+    """When a process began, in the system's own count; nothing where it does not say."""
+    try:
+        after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2]
+        return after_name.split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _host() -> str:
+    return platform.node().split(".")[0]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the move itself on the disk, where folders can be synchronised."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

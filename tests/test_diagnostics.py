@@ -1,0 +1,194 @@
+"""R-hat, effective sample size and Monte Carlo error: ArviZ's numbers, and truths ArviZ lacks."""
+
+import numpy as np
+import pytest
+
+from hopscale import diagnostics
+from hopscale.observe import Moments, Trace
+
+
+def autoregressive(rho, chains, n, seed=0):
+    noise = np.random.default_rng(seed).normal(size=(chains, n + 200))
+    x = np.zeros_like(noise)
+    for t in range(1, n + 200):
+        x[:, t] = rho * x[:, t - 1] + noise[:, t]
+    return x[:, 200:]
+
+
+def traces():
+    """Traces by name: continuous, antithetic, with ties, short, odd, apart."""
+    smooth = autoregressive(0.9, 4, 1000)
+    return {
+        "independent": autoregressive(0.0, 4, 1000),
+        "slow": smooth,
+        "antithetic": autoregressive(-0.7, 4, 1000),
+        "very slow": autoregressive(0.999, 4, 500),
+        "single precision": smooth.astype(np.float32),
+        "ties": np.round(smooth),
+        "bits": (smooth > 1.0).astype(np.float64),
+        "integers": np.round(20 * smooth).clip(-128, 127).astype(np.int8),
+        "odd": autoregressive(0.5, 3, 777),
+        "many chains": autoregressive(0.5, 300, 50),
+        "apart": smooth + np.arange(4)[:, None],
+        "different spreads": smooth * np.array([1.0, 1.0, 1.0, 5.0])[:, None],
+        "one chain stuck": np.concatenate([smooth[:3], np.full((1, 1000), 0.3)]),
+        **{f"of {n}": autoregressive(0.3, 2, n) for n in range(4, 14)},
+    }
+
+
+@pytest.fixture(scope="module")
+def arviz():
+    return pytest.importorskip("arviz").stats.diagnostics
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", traces())
+def test_numbers_are_those_of_arviz(name, arviz):
+    trace = traces()[name]
+    for ours, theirs in [
+        (diagnostics.r_hat, arviz._rhat_rank),
+        (diagnostics.bulk_ess, arviz._ess_bulk),
+        (diagnostics.mean_ess, arviz._ess_mean),
+        (diagnostics.mcse_mean, arviz._mcse_mean),
+    ]:
+        assert ours(trace) == pytest.approx(float(theirs(trace)), rel=1e-6), ours.__name__
+    both = diagnostics.r_hat(trace), diagnostics.bulk_ess(trace)
+    assert diagnostics.rank_diagnostics(trace) == both
+
+
+def test_one_chain_is_compared_with_itself(arviz):
+    for name in ("slow", "ties", "odd"):
+        trace = traces()[name][:1]
+        half = trace.shape[1] // 2
+        halves = np.concatenate([trace[:, :half], trace[:, -half:]])
+        folded = np.abs(halves - np.median(halves))
+        expected = max(arviz._rhat(arviz._z_scale(a)) for a in (halves, folded))
+        assert diagnostics.r_hat(trace) == pytest.approx(expected, rel=1e-6)
+        assert diagnostics.bulk_ess(trace) == pytest.approx(arviz._ess_bulk(trace), rel=1e-6)
+        assert diagnostics.mean_ess(trace) == pytest.approx(arviz._ess_mean(trace), rel=1e-6)
+        assert diagnostics.mcse_mean(trace) == pytest.approx(arviz._mcse_mean(trace), rel=1e-6)
+    drifting = autoregressive(0.0, 1, 1000) + np.linspace(0, 3, 1000)
+    assert diagnostics.r_hat(drifting) > 1.1
+
+
+def test_r_hat_is_one_for_chains_that_agree_and_only_then():
+    trace = autoregressive(0.0, 4, 1000)
+    assert diagnostics.r_hat(trace) == pytest.approx(1.0, abs=0.005)
+    assert diagnostics.r_hat(trace + np.arange(4)[:, None]) > 1.3
+    assert diagnostics.r_hat(trace + 0.5 * np.arange(4)[:, None]) > 1.05
+    assert diagnostics.r_hat(trace * np.array([1, 1, 1, 5])[:, None]) > 1.05
+    assert diagnostics.r_hat(trace + np.linspace(0, 3, 1000)) > 1.1
+
+
+def test_stuck_chains_never_look_converged():
+    stuck = np.repeat([[0.1], [0.1], [0.1]], 100, axis=1)
+    everything = (
+        diagnostics.r_hat,
+        diagnostics.bulk_ess,
+        diagnostics.mean_ess,
+        diagnostics.mcse_mean,
+    )
+    for number in everything:
+        assert np.isnan(number(stuck)), number.__name__
+    apart = stuck + np.array([[0.0], [1.0], [2.0]])
+    assert diagnostics.r_hat(apart) == np.inf
+    assert diagnostics.bulk_ess(apart) == pytest.approx(3, abs=0.5)
+    # Each chain jumps once, in the middle: no half moves, and all halves agree in spread.
+    assert diagnostics.r_hat(np.repeat([[0.0, 1.0]] * 4, 50, axis=1)) == np.inf
+    # One chain that moves is not enough.
+    moving = np.concatenate([apart, autoregressive(0.0, 1, 100)])
+    assert 1.5 < diagnostics.r_hat(moving) < np.inf
+
+
+def test_two_values_half_of_the_time_have_no_tail():
+    rng = np.random.default_rng(1)
+    trace = rng.permuted(np.repeat([[0.0, 1.0]] * 4, 500, axis=1), axis=1)
+    assert diagnostics.r_hat(trace) == pytest.approx(1.0, abs=0.01)
+    assert diagnostics.r_hat(np.sort(trace, axis=1)[:, ::2] + [[0], [0], [0], [1]]) == np.inf
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_says_nothing(value):
+    trace = autoregressive(0.0, 2, 100)
+    trace[1, 7] = value
+    assert np.isnan(diagnostics.r_hat(trace))
+    assert np.isnan(diagnostics.mcse_mean(trace))
+
+
+def test_short_traces_say_nothing():
+    for n in range(4):
+        assert np.isnan(diagnostics.r_hat(np.arange(2.0 * n).reshape(2, n)))
+        assert np.isnan(diagnostics.bulk_ess(np.arange(2.0 * n).reshape(2, n)))
+    with pytest.raises(ValueError, match=r"shape \(chains, n\)"):
+        diagnostics.r_hat(np.arange(10.0))
+
+
+def averaged(trace, capacity):
+    recorder, moments = Trace(len(trace), capacity), Moments(len(trace))
+    recorder.add(trace.T)
+    moments.add(trace.T)
+    return recorder.values, recorder.block, moments.variance
+
+
+@pytest.mark.parametrize("rho", [-0.5, 0.0, 0.9])
+def test_averages_of_draws_give_the_numbers_of_the_draws(rho):
+    trace = autoregressive(rho, 8, 16_384)
+    expected = 8 * 16_384 * (1 - rho) / (1 + rho)
+    assert diagnostics.mean_ess(trace) == pytest.approx(expected, rel=0.1)
+    for capacity in (4096, 512):
+        values, block, variance = averaged(trace, capacity)
+        assert block >= 8
+        size = diagnostics.mean_ess(values, block, variance)
+        assert size == pytest.approx(expected, rel=0.15)
+        error = diagnostics.mcse_mean(values, block, variance)
+        assert error == pytest.approx(diagnostics.mcse_mean(trace), rel=0.1)
+        # What it would be if averages were taken for draws.
+        assert diagnostics.mean_ess(values) != pytest.approx(expected, rel=0.2)
+
+
+def test_averages_of_draws_tell_chains_apart_at_least_as_well():
+    trace = autoregressive(0.5, 8, 16_384)
+    for shift in (0.0, 0.3):
+        apart = trace + shift * np.arange(8)[:, None]
+        single = diagnostics.r_hat(apart)
+        for capacity in (4096, 512):
+            assert diagnostics.r_hat(averaged(apart, capacity)[0]) >= single - 1e-3
+    assert diagnostics.r_hat(averaged(trace, 512)[0]) < 1.01
+    assert diagnostics.r_hat(averaged(apart, 512)[0]) > 1.05
+
+
+def test_averages_need_the_variance_of_draws():
+    trace = autoregressive(0.0, 2, 100)
+    for number in (diagnostics.mean_ess, diagnostics.mcse_mean):
+        with pytest.raises(ValueError, match="give variance, one for each chain"):
+            number(trace, block=4)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+def test_the_papers_ess_of_an_autoregression(rho):
+    n = 20_000
+    trace = autoregressive(rho, 20, n)
+    expected = n * (1 - rho) / (1 + rho)
+    # Cutting at the first negative lag leaves a little positive noise in the sum.
+    assert diagnostics.effective_sample_size(trace).mean() == pytest.approx(expected, rel=0.06)
+
+
+def test_the_papers_ess_survives_averaging():
+    trace = autoregressive(0.9, 20, 20_000)
+    values, block, variance = averaged(trace, 2048)
+    assert block > 4
+    blocks = diagnostics.effective_sample_size(values, block, variance)
+    assert blocks.mean() == pytest.approx(diagnostics.effective_sample_size(trace).mean(), rel=0.1)
+
+
+def test_many_chains_are_taken_in_parts():
+    trace = autoregressive(0.5, 130, 500)
+    together = diagnostics.effective_sample_size(trace)
+    each = [diagnostics.effective_sample_size(row[None])[0] for row in trace]
+    np.testing.assert_allclose(together, each)
+    mean = diagnostics.autocovariance(trace).mean(axis=0)
+    np.testing.assert_allclose(diagnostics._mean_autocovariance(trace), mean, atol=1e-12)
+
+
+def test_the_papers_ess_of_a_stuck_chain_is_one():
+    assert diagnostics.effective_sample_size(np.full((1, 100), 0.1)).tolist() == [1.0]
