@@ -26,6 +26,9 @@ from hopscale.validate import InvalidDensityError
 
 if TYPE_CHECKING:
     from hopscale import data, learn, paper
+    from hopscale.learn import log_z
+    from hopscale.saving import load
+    from hopscale.storage import FileError
 
 __version__ = "0.2.0"
 
@@ -41,6 +44,7 @@ __all__ = [
     "ChainState",
     "ConvergenceWarning",
     "Evaluation",
+    "FileError",
     "Fixed",
     "Info",
     "Interrupted",
@@ -60,6 +64,8 @@ __all__ = [
     "data",
     "diagnostics",
     "learn",
+    "load",
+    "log_z",
     "paper",
     "record",
     "sample",
@@ -69,11 +75,18 @@ __all__ = [
 
 # Loaded when first used, with what they need: optax, image sets, the shipped weights.
 _LAZY = ("data", "learn", "paper")
+_LAZY_NAMES = {
+    "FileError": "hopscale.storage",
+    "load": "hopscale.saving",
+    "log_z": "hopscale.learn",
+}
 
 
 def __getattr__(name: str):
     if name in _LAZY:
         return importlib.import_module(f"hopscale.{name}")
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module(_LAZY_NAMES[name]), name)
     raise AttributeError(f"module 'hopscale' has no attribute {name!r}")
 
 

@@ -196,7 +196,7 @@ class Plan:
         each = record if isinstance(record, list | tuple) else [record] * len(targets)
         if len(each) != len(targets):
             raise ValueError(f"record must hold one entry for each of {len(targets)} runs.")
-        split = [_functions_and_recorders(one) for one in each]
+        split = [split_record(one) for one in each]
         plan = Plan(
             targets=tuple(targets),
             kernel=kernel,
@@ -240,8 +240,8 @@ class Plan:
                 f"kept states; {_bytes(available)} are there. {advice}"
             )
 
-    def begin(self) -> Sampling:
-        """The run before its first step, compiled."""
+    def begin(self, compiled: bool = True) -> Sampling:
+        """The run before its first step, compiled unless that is to wait for the first one."""
         programs, states, statistics = [], [], []
         for target, key, tuner, functions in zip(
             self.targets, self.keys, self.tuners, self.functions, strict=True
@@ -259,6 +259,7 @@ class Plan:
             self.warmup,
             self.draws,
             self.thin,
+            compiled,
         )
 
 
@@ -273,7 +274,7 @@ def _default_functions(target: Target, key: Key[Array, ""]) -> dict[str, Callabl
     return found
 
 
-def _functions_and_recorders(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]:
+def split_record(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]:
     """What the user asked to remember, by name."""
     if record is None:
         return {}, {}

@@ -118,6 +118,8 @@ class Sampling:
         recorders: by name, the same for all runs.
         warmup, draws: steps.
         thin: keep every n-th state; None keeps none.
+        compiled: evaluate the first states and compile now. False leaves that to `restore` and to
+            the first step.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class Sampling:
         warmup: int,
         draws: int,
         thin: int | None,
+        compiled: bool = True,
     ):
         began = time.perf_counter()
         self.programs, self.many = programs, len(programs) > 1
@@ -139,14 +142,17 @@ class Sampling:
         self.recorders = dict(recorders)
         self.warmup, self.draws, self.thin = warmup, draws, thin
         self.rows = record.page_rows(self.chains_each)
-        self.chains = _start(self.program, x if self.many else x[0], self.many)
-        arguments.finite_start(self.chains.states, self.target)
+        self.start = (x if self.many else x[0], self.many)
+        self.compiled = compiled
+        if compiled:
+            self.chains = _start(self.program, *self.start)
+            arguments.finite_start(self.chains.states, self.target)
         self.step = self.invalid_in_warmup = 0
         self.offender: np.ndarray | None = None
         self.warmup_history: Trace | None = None
-        self.compile_seconds = self.run_seconds = 0.0
+        self.run_seconds = 0.0
+        self.compile_seconds = time.perf_counter() - began
         self._enter("warm-up" if warmup else "draws")
-        self.compile_seconds += time.perf_counter() - began
 
     # -- What `host.drive` calls. ----------------------------------------------------------------
 
@@ -176,6 +182,8 @@ class Sampling:
         began = time.perf_counter()
         if self.row == 0 and self.offender is None and not self.many:
             self.page_start = (self.step, jax.tree.map(jnp.copy, self.chains))
+        if not self.compiled:
+            self.compile()
         self._call(steps)
         self._merge()  # while these steps run
         self._fetch_states(steps)
@@ -224,8 +232,13 @@ class Sampling:
         recorders = self.recorders if phase == "draws" else {}
         self.observed = Observed(statistics=self.statistics, recorders=recorders)
         self.records = self._empty_records(recorders)
-        began = time.perf_counter()
-        self._call(0)  # compiles, and takes no step
+        if self.compiled:
+            self.compile()
+
+    def compile(self) -> None:
+        """Compile, taking no step."""
+        began, self.compiled = time.perf_counter(), True
+        self._call(0)
         jax.block_until_ready(self.chains)
         self.compile_seconds += time.perf_counter() - began
 
@@ -343,6 +356,13 @@ class Sampling:
         if self.warmup_history is not None:
             tree["warmup_history"] = self.warmup_history.state()
         return tree
+
+    def shapes(self, phase: str) -> dict[str, Any]:
+        """Arrays of the form that chains and memories have in a phase, whatever is in them."""
+        chains = eqx.filter_eval_shape(_start, self.program, *self.start)
+        empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), chains)
+        recorders = self.recorders if phase == "draws" else {}
+        return {"chains": empty, "memories": self._empty_records(recorders).memories}
 
     def counters(self) -> dict[str, Any]:
         """Where the run is."""

@@ -1,0 +1,275 @@
+"""Runs as files: saved, loaded, and continued bit for bit.
+
+A file holds everything that evolves, and what the run is made of: its library targets, kernels,
+tuners and recorders in full; functions of the user, which no file can hold, by their identity.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hopscale import files, storage
+from hopscale.identity import differences, identity
+from hopscale.results import Run
+from hopscale.run import Plan, make_run
+from hopscale.sampling import Sampling
+from hopscale.storage import FileError, Stored
+from hopscale.target import Target
+
+KIND = "a run"
+PARTS = ("target", "kernel", "tuner", "functions", "recorders", "init")
+
+
+def save(run: Run, path: str | Path, overwrite: bool = False) -> None:
+    """Write a run to a file, complete or not at all."""
+    if run.resumable is None:
+        raise ValueError(
+            "this run cannot be saved: it is one of several that ran side by side. Save its "
+            "numbers, run.summary()."
+        )
+    files.check_writable(path, overwrite)
+    _write(path, *run.resumable, interrupted=run.interrupted)
+
+
+def load(
+    path: str | Path,
+    target: Target | None = None,
+    *,
+    kernel: Any = None,
+    record: Any = None,
+) -> Run:
+    """Read a run that `run.save` or `checkpoint=` wrote; it can go on with `run.extend`.
+
+    Args:
+        path: the file.
+        target: needed where the target was made from a function, which a file cannot hold; it is
+            compared with the one that was used.
+        kernel: likewise, for a kernel of your own.
+        record: likewise, as it was given to `hs.sample`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        FileError: it is damaged, not a run, or of another target, kernel or record.
+    """
+    stored = storage.read(path, KIND)
+    given = _parts(_given(stored, target, kernel, record))
+    _refuse_other(path, stored.about["parts"], {n: identity(given[n]) for n in PARTS})
+    plan = given["plan"]
+    job = plan.begin(compiled=False)
+    job.restore(stored.about["counters"], _tree(stored, job))
+    return make_run(job, 0, plan, interrupted=bool(stored.about["interrupted"]))
+
+
+def enter(path: str | Path, plan: Plan, resumed: Any) -> tuple[Any, Callable[[Sampling], None]]:
+    """Use a file for the checkpoints of a run: where to go on from, and how to save."""
+    path = Path(path)
+    if path.exists():
+        stored = storage.read(path, KIND)
+        needed = _description(plan)
+        _refuse_other(path, stored.about["parts"], needed["parts"])
+        _refuse_other(path, stored.about["settings"], needed["settings"])
+        job = plan.begin(compiled=False)
+        resumed = (stored.about["counters"], _tree(stored, job))
+    files.check_writable(path, overwrite=True)
+
+    def write(job: Sampling) -> None:
+        _write(path, plan, job.counters(), job.arrays(), interrupted=job.room() > 0)
+
+    return resumed, write
+
+
+def _write(path, plan: Plan, counters: Mapping, arrays: Mapping, interrupted: bool) -> None:
+    description = _description(plan)
+    about = {**description, "counters": counters, "interrupted": interrupted, "modules": {}}
+    held = storage.pack(arrays)
+    for name, part in _plan_parts(plan).items():
+        spec, leaves = _spec(part)
+        about["modules"][name] = spec
+        held |= {f"{name}/{place}": np.asarray(leaf) for place, leaf in leaves.items()}
+    storage.write(path, KIND, about, held)
+
+
+def _description(plan: Plan) -> dict[str, Any]:
+    """What the run is, for comparing."""
+    return {
+        "parts": {name: identity(part) for name, part in _plan_parts(plan).items()},
+        "settings": {
+            "key": np.asarray(jax.random.key_data(plan.keys[0])).tolist(),
+            "chains": plan.chains,
+            "warmup": plan.warmup,
+            "draws": plan.draws,
+            "keep": plan.keep,
+        },
+    }
+
+
+def _plan_parts(plan: Plan) -> dict[str, Any]:
+    return {
+        "target": plan.targets[0],
+        "kernel": plan.kernel,
+        "tuner": plan.tuners[0],
+        "functions": dict(plan.functions[0]),
+        "recorders": dict(plan.recorders),
+        "init": None if plan.init is None else np.asarray(plan.init),
+    }
+
+
+def _refuse_other(path, found: Any, needed: Any) -> None:
+    differ = differences(found, needed)
+    if differ:
+        raise FileError(
+            f"{path} is of another run: {'; '.join(differ[:4])}. Give the settings it was made "
+            "with, or another file."
+        )
+
+
+# -- What a run is made of, rebuilt from its file. ------------------------------------------------
+
+
+def _given(stored: Stored, target, kernel, record) -> dict[str, Any]:
+    """The parts of a run: those that were passed, and the others as the file has them."""
+    from hopscale.run import split_record
+
+    functions, recorders = split_record(record)
+    passed = {"target": target, "kernel": kernel}
+    if record is not None:
+        passed |= {"functions": functions, "recorders": recorders}
+    parts = {}
+    for name in PARTS:
+        if passed.get(name) is not None:
+            parts[name] = passed[name]
+            continue
+        leaves = {
+            place.removeprefix(f"{name}/"): array
+            for place, array in stored.arrays.items()
+            if place.startswith(f"{name}/")
+        }
+        try:
+            parts[name] = _rebuilt(stored.about["modules"][name], leaves)
+        except _NotHeldError as error:
+            needed = name if name in ("target", "kernel") else "record"
+            raise FileError(
+                f"{stored.path} cannot hold {error}, of the run's {needed}: pass it, "
+                f"hs.load(path, {needed}=...)."
+            ) from error
+    return {**parts, "settings": stored.about["settings"]}
+
+
+def _parts(found: dict[str, Any]) -> dict[str, Any]:
+    settings = found.pop("settings")
+    plan = Plan(
+        targets=(found["target"],),
+        kernel=found["kernel"],
+        keys=(jax.random.wrap_key_data(jnp.asarray(settings["key"], jnp.uint32)),),
+        tuners=(found["tuner"],),
+        functions=(found["functions"],),
+        recorders=found["recorders"],
+        chains=settings["chains"],
+        warmup=settings["warmup"],
+        draws=settings["draws"],
+        init=found["init"],
+        keep=settings["keep"],
+    )
+    return {**found, "plan": plan}
+
+
+class _NotHeldError(TypeError):
+    """Something that a file cannot hold."""
+
+
+def _spec(value: Any, place: str = "") -> tuple[Any, dict[str, Any]]:
+    """A value as JSON, and its arrays by place. What is the user's own is only named."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return {"value": value}, {}
+    if isinstance(value, jax.Array | np.ndarray):
+        return {"array": isinstance(value, jax.Array)}, {place: value}
+    if isinstance(value, np.dtype):
+        return {"dtype": value.name}, {}
+    items: dict[str, Any] | None = None
+    if isinstance(value, eqx.Module) and type(value).__module__.startswith("hopscale."):
+        items = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        kind = {"module": type(value).__module__, "class": type(value).__qualname__}
+    elif isinstance(value, dict):
+        items, kind = value, {"dict": True}
+    elif isinstance(value, tuple | list):
+        items, kind = {str(i): v for i, v in enumerate(value)}, {"tuple": len(value)}
+    elif _is_library_function(value):
+        return {"function": value.__qualname__, "module": value.__module__}, {}
+    else:
+        return {"missing": f"a {type(value).__name__} of yours"}, {}
+    specs, arrays = {}, {}
+    for name, item in items.items():
+        specs[name], more = _spec(item, f"{place}.{name}")
+        arrays |= more
+    return {**kind, "fields": specs}, arrays
+
+
+def _is_library_function(value: Any) -> bool:
+    module = getattr(value, "__module__", "") or ""
+    return module.startswith("hopscale.") and callable(value) and hasattr(value, "__qualname__")
+
+
+def _rebuilt(spec: dict[str, Any], arrays: Mapping[str, np.ndarray], place: str = "") -> Any:
+    """The value that a spec describes. Classes and functions are looked up in hopscale alone."""
+    if "missing" in spec:
+        raise _NotHeldError(spec["missing"])
+    if "value" in spec:
+        return spec["value"]
+    if "array" in spec:
+        return jnp.asarray(arrays[place]) if spec["array"] else arrays[place]
+    if "dtype" in spec:
+        return jnp.dtype(spec["dtype"])
+    if "function" in spec:
+        return _found(spec["module"], spec["function"])
+    items = {n: _rebuilt(s, arrays, f"{place}.{n}") for n, s in spec["fields"].items()}
+    if "dict" in spec:
+        return items
+    if "tuple" in spec:
+        return tuple(items.values())
+    cls = _found(spec["module"], spec["class"])
+    made = object.__new__(cls)
+    for name, item in items.items():
+        object.__setattr__(made, name, item)
+    return made
+
+
+def _found(module: str, name: str) -> Any:
+    if not module.startswith("hopscale."):
+        raise FileError(f"the file names {module}.{name}, which is not hopscale's.")
+    value = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+# -- What evolves. --------------------------------------------------------------------------------
+
+
+def _tree(stored: Stored, job: Sampling) -> dict[str, Any]:
+    """The arrays of a run in progress, in the form of a job that has not begun."""
+    arrays, counters = stored.arrays, stored.about["counters"]
+    like = job.shapes(counters["phase"])
+    tree = {
+        name: storage.unpack(arrays, like[name], f"['{name}']", stored.path)
+        for name in ("chains", "memories")
+    }
+    tree["numbers"] = arrays["['numbers']"]
+    for name in ("moments", "trace", "history", "warmup_history"):
+        prefix = f"['{name}']['"
+        found = {
+            place.removeprefix(prefix)[:-2]: array
+            for place, array in arrays.items()
+            if place.startswith(prefix)
+        }
+        tree[name] = found or None
+    tree["offender"] = arrays.get("['offender']")
+    tree["kept"] = arrays.get("['kept']")
+    return tree
+
