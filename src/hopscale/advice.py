@@ -27,8 +27,8 @@ def _stuck(run: "Run"):
     still = int(np.sum(run.distance_by_chain == 0))
     if still:
         yield (
-            f"{still:,} of {run.chains:,} chains never moved in {run.num_draws:,} draws. Start them "
-            "elsewhere (init=), fix a smaller scale, or check that single changes of a site lead "
+            f"{still:,} of {run.chains:,} chains never moved in {run.num_draws:,} draws. Start "
+            "them elsewhere (init=), fix a smaller scale, or check that single changes of a site lead "
             "to states of positive probability."
         )
 

@@ -5,6 +5,7 @@ ratios, not across machines or days.
 """
 
 import csv
+import dataclasses
 import platform
 import time
 from collections.abc import Iterable
@@ -20,10 +21,11 @@ from rich.progress import track
 from rich.table import Table
 
 from hopscale import loop, native, paper
-from hopscale.run import sample
-from hopscale.samplers import GWG, LBP, RWM
-from hopscale.scale import Fixed
+from hopscale.host import drive
+from hopscale.kernels import GWG, LBP, RWM, Kernel, Metropolis
+from hopscale.run import Plan
 from hopscale.target import Target
+from hopscale.tune import Fixed
 
 SIZES = {
     "quick": {"bernoulli": (100, 800), "ising": (20, 50), "fhmm": (200,)},
@@ -90,24 +92,26 @@ def measure(profile: str, chains: Iterable[int], console: Console) -> tuple[list
     return cells, roofline()
 
 
-def step_milliseconds(target: Target, sampler, scale: int, chains: int, most: int = 4096) -> float:
+def step_milliseconds(target: Target, kernel: Kernel, scale: int, chains: int, most: int = 4096) -> float:
     """The least time of a step over three runs, each long enough to outweigh what a call costs."""
-    settings = {"chains": chains, "warmup": 0, "scale": Fixed(scale), "progress": False}
+    plan = Plan.of([target], kernel, [0], [Fixed(scale)], chains, 0, most)
 
     def seconds(steps: int) -> float:
-        return sample(target, sampler, draws=steps, chunk=steps, **settings).run_seconds
+        job = dataclasses.replace(plan, draws=steps).begin()
+        drive(job, chunk=steps, progress=False)
+        return job.run_seconds
 
-    steps = min(loop.PAGE, most)
+    steps = min(loop.NOISE_STEPS, most)
     seconds(steps)  # compiles
     while steps < most and seconds(steps) < SECONDS / 12:
         steps = min(4 * steps, most)
     return min(seconds(steps) for _ in range(3)) / steps * 1e3
 
 
-def _by_reference(target: Target, sampler, scale: int, chains: int) -> float:
-    with native.use("reference"):
-        most = 2 if jax.default_backend() == "cpu" and target.num_sites * chains > 10**5 else 512
-        return step_milliseconds(target, sampler, scale, chains, most)
+def _by_reference(target: Target, kernel: Metropolis, scale: int, chains: int) -> float:
+    most = 2 if jax.default_backend() == "cpu" and target.num_sites * chains > 10**5 else 512
+    plain = dataclasses.replace(kernel, implementation="reference")
+    return step_milliseconds(target, plain, scale, chains, most)
 
 
 def roofline() -> Roofline:

@@ -356,7 +356,9 @@ class Trace:
             if not whole:
                 break
             self._make_room(self._filled + whole)
-            self._blocks[self._filled : self._filled + whole] = average(rows[: whole * width], width)
+            self._blocks[self._filled : self._filled + whole] = average(
+                rows[: whole * width], width
+            )
             self._filled += whole
             rows = rows[whole * width :]
             if self._filled == self._capacity:

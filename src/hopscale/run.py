@@ -84,7 +84,7 @@ def sample(
     plan = Plan.of(
         [target], kernel, [key], [scale], chains, warmup, draws, record, init, keep, chunk
     )
-    return _run(plan, None, progress, chunk, checkpoint)
+    return run_plan(plan, None, progress, chunk, checkpoint)
 
 
 def sample_many(
@@ -92,11 +92,11 @@ def sample_many(
     kernel: Kernel | None = None,
     *,
     keys: Sequence[Any],
-    scale: Tuner | None | Sequence[Tuner | None] = None,
+    scale: Tuner | Sequence[Tuner | None] | None = None,
     chains: int = 100,
     warmup: int = 2_000,
     draws: int = 2_000,
-    record: Record | None | Sequence[Record | None] = None,
+    record: Record | Sequence[Record | None] | None = None,
     chunk: int | None = None,
     progress: bool = True,
     tell: Callable[[int], bool] | None = None,
@@ -154,7 +154,7 @@ def extend(
             "hs.load(path, target=...)."
         )
     plan = dataclasses.replace(plan, draws=run.num_draws + draws)
-    return _run(plan, (counters, arrays), progress, chunk, checkpoint)
+    return run_plan(plan, (counters, arrays), progress, chunk, checkpoint)
 
 
 # -- What runs are made of. ----------------------------------------------------------------------
@@ -306,7 +306,7 @@ def _statistics(functions: Mapping[str, Callable], program: Program) -> Statisti
 # -- Running. ------------------------------------------------------------------------------------
 
 
-def _run(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkpoint: Any) -> Run:
+def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkpoint: Any) -> Run:
     """Run a plan, from the beginning or from where it was left, to its end."""
     save = None
     if checkpoint is not None:

@@ -72,17 +72,33 @@ def enter(path: str | Path, plan: Plan, resumed: Any) -> tuple[Any, Callable[[Sa
     path = Path(path)
     if path.exists():
         stored = storage.read(path, KIND)
-        needed = _description(plan)
+        needed, found = _description(plan), dict(stored.about["settings"])
         _refuse_other(path, stored.about["parts"], needed["parts"])
-        _refuse_other(path, stored.about["settings"], needed["settings"])
-        job = plan.begin(compiled=False)
-        resumed = (stored.about["counters"], _tree(stored, job))
+        if resumed is not None:  # to be longer than the file has it
+            found["draws"] = plan.draws
+        _refuse_other(path, found, needed["settings"])
+        if resumed is None:
+            job = plan.begin(compiled=False)
+            resumed = (stored.about["counters"], _tree(stored, job))
     files.check_writable(path, overwrite=True)
 
     def write(job: Sampling) -> None:
         _write(path, plan, job.counters(), job.arrays(), interrupted=job.room() > 0)
 
     return resumed, write
+
+
+def resume(path: str | Path, plan: Plan, progress: bool = True) -> Run:
+    """Go on with the run in a file: to its end if it was stopped, else for that many more draws."""
+    from hopscale.run import run_plan
+
+    stored = storage.read(path, KIND)
+    planned, counters = stored.about["settings"]["draws"], stored.about["counters"]
+    done = counters["done"] if counters["phase"] == "draws" else 0
+    job = plan.begin(compiled=False)
+    found = (counters, _tree(stored, job))
+    total = planned if done < planned else done + plan.draws
+    return run_plan(dataclasses.replace(plan, draws=total), found, progress, None, path)
 
 
 def _write(path, plan: Plan, counters: Mapping, arrays: Mapping, interrupted: bool) -> None:
@@ -272,4 +288,3 @@ def _tree(stored: Stored, job: Sampling) -> dict[str, Any]:
     tree["offender"] = arrays.get("['offender']")
     tree["kept"] = arrays.get("['kept']")
     return tree
-

@@ -34,6 +34,13 @@ class Evaluation(NamedTuple):
     cache: Any = None
 
 
+def as_evaluation(found: Evaluation | tuple[Array, Array]) -> Evaluation:
+    """An evaluation, also of a target that gives log-probability and log-ratios alone."""
+    log_prob, log_ratios, *cache = found
+    assert log_prob is not None
+    return Evaluation(log_prob, log_ratios, *cache)
+
+
 class Target(eqx.Module):
     r"""A distribution over discrete states, known up to a constant.
 
@@ -74,7 +81,7 @@ class Target(eqx.Module):
         y = apply(x, move)
         if evaluation.log_ratios is None:
             return self._evaluate_log_prob(y)
-        return Evaluation(*self._evaluate(y))
+        return as_evaluation(self._evaluate(y))
 
     @property
     def num_sites(self) -> int:
@@ -103,7 +110,7 @@ class Target(eqx.Module):
             ratios: False leaves the log-ratios out.
         """
         x = self._checked(x)
-        return Evaluation(*self._evaluate(x)) if ratios else self._evaluate_log_prob(x)
+        return as_evaluation(self._evaluate(x)) if ratios else self._evaluate_log_prob(x)
 
     def update(self, x: ArrayLike, evaluation: Evaluation, move: Move) -> Evaluation:
         """The evaluation of the state a move leads to, given that of x.

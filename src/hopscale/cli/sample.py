@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,13 +12,18 @@ import typer
 from hopscale.cli.app import app, console
 
 SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000, "rbm": 400, "ebm": None}
-SAMPLERS = {"lbp": ("balance", "path"), "gwg": ("balance", "repeats"), "rwm": ()}
+SAMPLERS = {
+    "lbp": ("balance", "path", "lengths"),
+    "gwg": ("balance", "repeats", "lengths"),
+    "rwm": ("lengths",),
+    "gibbs": (),
+}
 READINGS = {
     "bernoulli": ("config", "spacing"),
     "ising": ("config", "sign", "disc"),
     "fhmm": ("config", "variant", "axis", "factors"),
     "rbm": ("ratios", "weights"),
-    "ebm": ("checkpoint",),
+    "ebm": ("model",),
 }
 
 
@@ -31,7 +37,7 @@ def sample(
     config: Annotated[
         str | None, typer.Option(help="not rbm: C1 (smooth), C2 or C3 (sharp) [C2]")
     ] = None,
-    sampler: Annotated[str, typer.Option(help="lbp, gwg or rwm")] = "lbp",
+    sampler: Annotated[str, typer.Option(help="lbp, gwg, rwm; for an rbm also gibbs")] = "lbp",
     balance: Annotated[
         str | None, typer.Option(help="lbp, gwg: barker, sqrt, min or max [barker]")
     ] = None,
@@ -39,6 +45,10 @@ def sample(
         str | None, typer.Option(help="lbp: reversed, or same as in the paper's tables [reversed]")
     ] = None,
     repeats: Annotated[str | None, typer.Option(help="gwg: once or parity [once]")] = None,
+    lengths: Annotated[
+        str | None,
+        typer.Option(help="not gibbs: mixed, or paper for R sites at every step [mixed]"),
+    ] = None,
     chains: Annotated[int, typer.Option(help="chains side by side")] = 100,
     warmup: Annotated[int, typer.Option(help="steps that tune the scale")] = 2000,
     draws: Annotated[int, typer.Option(help="steps that count")] = 2000,
@@ -53,6 +63,9 @@ def sample(
     save: Annotated[
         Path | None, typer.Option(help="write the kept states to this .npz file")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace the --save file if it is there")
+    ] = False,
     spacing: Annotated[str | None, typer.Option(help="bernoulli: random or even p")] = None,
     sign: Annotated[str | None, typer.Option(help="ising: + (tables) or - (text)")] = None,
     disc: Annotated[str | None, typer.Option(help="ising: half or text")] = None,
@@ -63,26 +76,30 @@ def sample(
     weights: Annotated[
         Path | None, typer.Option(help="rbm: a file of `hopscale train rbm` [the shipped one]")
     ] = None,
-    checkpoint: Annotated[
+    model: Annotated[
         Path | None, typer.Option(help="ebm: a checkpoint or folder of `hopscale train ebm`")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="write the run to this file, every two minutes and at last")
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="begin at the last states in the --save file, and add to it"),
+        typer.Option("--resume", help="go on with the run in the --checkpoint file"),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
 ) -> None:
     """Draw from one of the paper's targets.
 
+    With --checkpoint a run can be stopped at any moment and goes on with --resume, bit for bit; a
+    run that had ended gets --draws more.
+
     Example: `hopscale sample ising --size 50 --config C2 --sampler lbp --chains 100`
     """
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
     import hopscale as hs
+    from hopscale import saving
     from hopscale.results import describe
+    from hopscale.run import Plan, run_plan
 
     readings = _given(
         config=config,
@@ -94,50 +111,79 @@ def sample(
         factors=factors,
         ratios=ratios,
         weights=weights,
-        checkpoint=checkpoint,
+        model=model,
     )
     made = _target(hs, target, size, seed, readings)
-    proposal = _sampler(hs, sampler, _given(balance=balance, path=path, repeats=repeats))
+    settings = _given(balance=balance, path=path, repeats=repeats, lengths=lengths)
+    kernel = _kernel(hs, sampler, settings)
     if scale is not None and rate is not None:
         raise ValueError("--scale fixes R and --rate tunes it; give one of them.")
-    tuner = hs.Adaptive(rate) if scale is None else hs.Fixed(scale)
-    if save is not None and not save.parent.is_dir():
-        raise ValueError(f"cannot write {save}: there is no folder {save.parent}.")
+    tuner = None
+    if scale is not None or rate is not None:
+        tuner = hs.Adaptive(rate) if scale is None else hs.Fixed(scale)
+    _check_files(save, overwrite, checkpoint, resume)
     kept = keep or ("last" if save else None)
-    before = _drawn_before(save, made, chains) if resume else None
-    run = hs.sample(
-        made,
-        proposal,
-        chains=chains,
-        warmup=warmup,
-        draws=draws,
-        # Another key for another part of the run.
-        key=seed if before is None else jax.random.fold_in(jax.random.key(seed), before.shape[1]),
-        scale=tuner,
-        init=None if before is None else before[:, -1],
+    plan = Plan.of(
+        [made],
+        kernel,
+        [seed],
+        [tuner],
+        chains,
+        warmup,
+        draws,
         keep=int(kept) if kept and kept.lstrip("-").isdigit() else kept,
-        statistic=jnp.sum if target == "rbm" else None,  # as in the paper's tables
-        progress=progress and not as_json,
     )
-    if save is not None and run.draws is None:
-        print(f"hopscale: nothing was drawn, {save} is left as it was", file=sys.stderr)
-    elif save is not None and run.draws is not None:
-        parts = [run.draws] if before is None else [before, run.draws]
-        _save(save, np.concatenate(parts, axis=1))
+    identity = {
+        "target": target,
+        "size": made.num_hidden if target == "rbm" else size or SIZES[target] or made.num_sites,
+        "config": config or "C2" if "config" in READINGS[target] else None,
+        "sampler": sampler,
+        "settings": describe(kernel),
+        "seed": seed,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", hs.ConvergenceWarning)  # they are printed with the run
+        try:
+            if resume:
+                run = saving.resume(checkpoint, plan, progress and not as_json)
+            else:
+                run = run_plan(plan, None, progress and not as_json, None, checkpoint)
+        except hs.Interrupted as stopped:
+            _show(stopped.run, identity, as_json, save)
+            print(f"hopscale: {stopped}", file=sys.stderr)
+            raise typer.Exit(130) from None
+    _show(run, identity, as_json, save)
+
+
+def _check_files(save: Path | None, overwrite: bool, checkpoint: Path | None, resume: bool):
+    """Refuse what could not be written, before the run."""
+    from hopscale.files import check_writable
+
+    if save is not None:
+        check_writable(save, overwrite)
+    if resume and checkpoint is None:
+        raise ValueError("--resume goes on with the run in a file: give --checkpoint too.")
+    if checkpoint is None:
+        return
+    if resume and not checkpoint.is_file():
+        raise FileNotFoundError(f"there is no {checkpoint} to go on from; leave --resume out.")
+    if not resume and checkpoint.exists():
+        raise FileExistsError(
+            f"{checkpoint} exists: go on with its run by --resume, or give another file."
+        )
+    check_writable(checkpoint, overwrite=True)
+
+
+def _show(run: Any, identity: dict, as_json: bool, save: Path | None) -> None:
+    """Print the run, and save its states: what cannot be saved must not hide what was found."""
     if as_json:
-        name = {
-            "target": target,
-            "size": made.num_hidden if target == "rbm" else size or SIZES[target] or made.num_sites,
-            "config": config or "C2" if "config" in READINGS[target] else None,
-            "sampler": sampler,
-            "settings": describe(proposal),
-            "seed": seed,
-        }
-        print(json.dumps(_plain({**run.summary(), **name})))
+        print(json.dumps(_plain({**run.summary(), **identity})))
     else:
         console().print(run)
-    if run.interrupted:
-        raise typer.Exit(130)
+    if save is not None and run.draws is None:
+        print(f"hopscale: nothing was drawn, {save} is left as it was", file=sys.stderr)
+    elif save is not None:
+        _save(save, run.draws)
 
 
 def _target(hs: Any, name: str, size: int | None, seed: int, settings: dict):
@@ -151,13 +197,13 @@ def _target(hs: Any, name: str, size: int | None, seed: int, settings: dict):
     return getattr(hs.paper, name)(SIZES[name] if size is None else size, key=seed, **settings)
 
 
-def _ebm(hs: Any, size: int | None, checkpoint: Path | None = None):
-    if checkpoint is None or size is not None:
+def _ebm(hs: Any, size: int | None, model: Path | None = None):
+    if model is None or size is not None:
         raise ValueError(
-            "an ebm is trained: give --checkpoint, the folder that "
+            "an ebm is trained: give --model, the folder that "
             "`hopscale train ebm --out` wrote, and no --size."
         )
-    return hs.learn.load_model(checkpoint)
+    return hs.learn.load_model(model)
 
 
 def _rbm(hs: Any, size: int | None, ratios: str = "gradient", weights: Path | None = None):
@@ -170,11 +216,12 @@ def _rbm(hs: Any, size: int | None, ratios: str = "gradient", weights: Path | No
     return load_rbm(weights, ratios)
 
 
-def _sampler(hs: Any, name: str, settings: dict):
+def _kernel(hs: Any, name: str, settings: dict):
     if name not in SAMPLERS:
-        raise ValueError(f"--sampler must be lbp, gwg or rwm; got {name!r}.")
+        raise ValueError(f"--sampler must be one of {', '.join(SAMPLERS)}; got {name!r}.")
     _refuse_foreign(name, settings, SAMPLERS)
-    return getattr(hs, name.upper())(**settings)
+    kernels = {"lbp": hs.LBP, "gwg": hs.GWG, "rwm": hs.RWM, "gibbs": hs.BlockGibbs}
+    return kernels[name](**settings)
 
 
 def _refuse_foreign(name: str, settings: dict, known: dict[str, tuple[str, ...]]) -> None:
@@ -189,33 +236,13 @@ def _given(**settings: Any) -> dict:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _plain(values: dict) -> dict:
+def _plain(value: Any) -> Any:
     """NaN is not JSON: a number that does not exist is null."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in values.items()
-    }
-
-
-def _drawn_before(path: Path | None, target: Any, chains: int):
-    """The states of the run to go on with."""
-    import numpy as np
-
-    if path is None:
-        raise ValueError("--resume goes on from the states in the --save file: give --save too.")
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no {path} to go on from; leave --resume out.")
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-            draws = held["draws"]
-    except Exception as error:  # a damaged file makes zipfile and NumPy raise nearly anything
-        raise ValueError(f"{path} is damaged, or was not written by --save.") from error
-    if draws.shape[0] != chains or draws.shape[2:] != target.shape or draws.shape[1] == 0:
-        raise ValueError(
-            f"{path} holds states of shape {draws.shape}; to go on from it takes "
-            f"({chains}, kept, {', '.join(map(str, target.shape))}), for --chains {chains}."
-        )
-    return draws
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _save(path: Path, draws: Any) -> None:

@@ -43,16 +43,24 @@ class GWG(Metropolis):
 
     def moved(self, choice: Choice):
         """The sites that change."""
-        return choice.chosen if self.repeats == "once" else select.odd(choice, implementation=self.implementation)
+        return (
+            choice.chosen
+            if self.repeats == "once"
+            else select.odd(choice, implementation=self.implementation)
+        )
 
     def choose(self, key, target: Target, state: ChainState, length):
         weights = site_weights(self.balance, target, state)
-        choice, log_prob = select.repeated(key, weights.sites, length, implementation=self.implementation)
+        choice, log_prob = select.repeated(
+            key, weights.sites, length, implementation=self.implementation
+        )
         values = weights.draw_values(key)
         move = Move(choice=choice, moved=self.moved(choice), values=values)
         return move, log_prob + weights.values_log_prob(move)
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
         weights = site_weights(self.balance, target, state)
-        log_prob = select.repeated_log_prob(weights.sites, move.choice, implementation=self.implementation)
+        log_prob = select.repeated_log_prob(
+            weights.sites, move.choice, implementation=self.implementation
+        )
         return log_prob + weights.values_log_prob(move)

@@ -51,7 +51,9 @@ class LBP(Metropolis):
 
     def choose(self, key, target: Target, state: ChainState, length):
         weights = site_weights(self.balance, target, state)
-        choice, log_prob = select.race(key, weights.sites, length, implementation=self.implementation)
+        choice, log_prob = select.race(
+            key, weights.sites, length, implementation=self.implementation
+        )
         values = weights.draw_values(key)
         move = Move(choice=choice, moved=choice.chosen, values=values)
         return move, log_prob + weights.values_log_prob(move)

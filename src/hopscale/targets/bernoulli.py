@@ -6,7 +6,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hopscale.move import Move
-from hopscale.target import Evaluation, State, Target, as_float, as_parameter, check_ratios, has_values
+from hopscale.target import (
+    Evaluation,
+    State,
+    Target,
+    as_float,
+    as_parameter,
+    check_ratios,
+    has_values,
+)
 
 
 class Bernoulli(Target):
