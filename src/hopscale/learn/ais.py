@@ -18,6 +18,7 @@ effective numbers are those of the weights of families (Lee and Whiteley, 2018),
 $$W_a = \sum_{i \text{ descends from } a} w_i.$$
 """
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -149,7 +150,8 @@ def log_z(
     if tuner.init(target.num_sites, chains, target.dtype).scale.ndim:
         raise ValueError(f"log_z takes one scale for all chains; got {scale!r}.")
     program = Program(target, base, sampler, tuner, path, native.in_use(), share)
-    return _estimate(program, chains, repeats, as_key(key), keep, progress, began)
+    with contextlib.nullcontext() if keep is None else files.exclusive(f"{keep}.lock", str(keep)):
+        return _estimate(program, chains, repeats, as_key(key), keep, progress, began)
 
 
 def _estimate(program: Program, chains, repeats, key, keep, progress, began) -> LogZ:

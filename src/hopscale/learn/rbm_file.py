@@ -84,7 +84,7 @@ def _named(learner: Learner) -> dict[str, Any]:
 
 def exclusive(path: Path):
     """A context in which no other run can train into the file; its `InUseError` says who."""
-    return files.exclusive(path.with_name(f"{path.name}.lock"), str(path))
+    return files.exclusive(f"{path}.lock", str(path))
 
 
 def enter(path: Path, resume: bool, recipe: RBMRecipe, data: DataSet, fresh: Learner) -> Learner:
