@@ -196,6 +196,14 @@ def test_one_holder_at_a_time(tmp_path):
         pass
 
 
+def test_a_lock_needs_a_folder(tmp_path):
+    with (
+        pytest.raises(FileNotFoundError, match="there is no folder"),
+        files.exclusive(tmp_path / "none" / "lock", "it"),
+    ):
+        pass
+
+
 HOLDER = """
     import sys, time
     from hopscale import files

@@ -95,11 +95,12 @@ def exclusive(path: str | Path, what: str) -> Iterator[None]:
 
     Raises:
         InUseError: it is held by another process or thread.
+        FileNotFoundError: there is no folder to put it in.
     """
     if fcntl is None:
         yield
         return
-    path = Path(path)
+    path = _target(path)
     descriptor = _locked(path, what)
     try:
         os.ftruncate(descriptor, 0)

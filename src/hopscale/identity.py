@@ -12,9 +12,11 @@ import hashlib
 import importlib
 import json
 import math
+import sys
+import sysconfig
 import types
 from collections.abc import Callable
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import jax
@@ -22,9 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import default_registry
 
-# Functions of these are known by name: their code may be tidied up without becoming another.
-LIBRARIES = ("builtins", "equinox", "hopscale", "jax", "jaxlib", "math", "numpy", "operator",
-             "optax", "scipy")  # fmt: skip
 _DIGITS = 16
 
 
@@ -33,7 +32,7 @@ def identity(value: Any) -> Any:
 
     The same value gives the same answer in any process with the same version of Python. Classes
     and modules go by name; a function by its code, default arguments, closure and the globals it
-    uses, in depth; functions of JAX, NumPy and the like by name.
+    uses, in depth; functions of hopscale and of installed packages, such as JAX, by name.
 
     Raises:
         TypeError: for a value that has no identity of this kind, with its place.
@@ -115,7 +114,7 @@ class _Identifier:
             "globals": {
                 name: function.__globals__[name]
                 for name in sorted(_global_names(function.__code__))
-                if name in function.__globals__
+                if name in function.__globals__ and not _is_library(function.__module__)
             },
         }
         return self._of_dict(parts, place)
@@ -180,13 +179,27 @@ def _library_name(value: Any) -> str | None:
     if module is None and isinstance(value, np.ufunc):
         module = "numpy"
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(module, str) or name is None or module.split(".")[0] not in LIBRARIES:
+    if not isinstance(module, str) or name is None or not _is_library(module):
         return None
     try:
         found = functools.reduce(getattr, name.split("."), importlib.import_module(module))
     except (ImportError, AttributeError):
         return None
     return f"{module}.{name}" if found is value else None
+
+
+@functools.cache
+def _is_library(module: str | None) -> bool:
+    """Whether a module is installed, so that a new version of its code is still the same thing."""
+    root = (module or "__main__").split(".")[0]
+    if root == "hopscale" or root in sys.builtin_module_names:
+        return True
+    paths = getattr(sys.modules.get(root), "__path__", None)
+    file = paths[0] if paths else getattr(sys.modules.get(root), "__file__", None)
+    if file is None:
+        return False
+    places = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    return any(Path(file).resolve().is_relative_to(Path(place).resolve()) for place in places)
 
 
 def _global_names(code: types.CodeType) -> set[str]:

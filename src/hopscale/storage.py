@@ -7,6 +7,7 @@ every bit is as it was written. Nothing in it is ever executed: no pickle.
 """
 
 import hashlib
+import io
 import json
 import zipfile
 from collections.abc import Mapping
@@ -108,7 +109,7 @@ def read(path: str | Path, kind: str) -> Stored:
     return Stored(path=path, kind=kind, about=about, arrays=arrays)
 
 
-def _check_intact(path: Path, kind: str, file: IO[bytes]) -> None:
+def _check_intact(path: Path, kind: str, file: io.BufferedReader) -> None:
     """Raise unless a file is of this format and undamaged; leave it at its third line."""
     head = file.readline(100)
     if not head:
@@ -159,6 +160,9 @@ class _Digesting:
 
     def flush(self) -> None:
         self._file.flush()
+
+    def close(self) -> None:
+        """The file is closed by who opened it."""
 
 
 def _put(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:

@@ -18,7 +18,7 @@ effective numbers are those of the weights of families (Lee and Whiteley, 2018),
 $$W_a = \sum_{i \text{ descends from } a} w_i.$$
 """
 
-import hashlib
+import contextlib
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,15 +29,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from hopscale import native
-from hopscale.learn import annealing, archive
+from hopscale import files, native, storage
+from hopscale.identity import differences, identity
+from hopscale.learn import annealing
 from hopscale.learn.annealing import Carry, Program
 from hopscale.learn.ebm import EBM
 from hopscale.progress import watch
-from hopscale.results import describe
 from hopscale.sampler import Sampler
 from hopscale.samplers import LBP
 from hopscale.scale import Adaptive, Tuner
+from hopscale.storage import FileError
 from hopscale.target import State, Target
 from hopscale.targets import Bernoulli
 from hopscale.validate import as_key, count
@@ -149,13 +150,14 @@ def log_z(
     if tuner.init(target.num_sites, chains, target.dtype).scale.ndim:
         raise ValueError(f"log_z takes one scale for all chains; got {scale!r}.")
     program = Program(target, base, sampler, tuner, path, native.in_use(), share)
-    return _estimate(program, chains, repeats, as_key(key), keep, progress, began)
+    with contextlib.nullcontext() if keep is None else files.exclusive(f"{keep}.lock", str(keep)):
+        return _estimate(program, chains, repeats, as_key(key), keep, progress, began)
 
 
 def _estimate(program: Program, chains, repeats, key, keep, progress, began) -> LogZ:
     """A pilot that tunes the scales, then the repeats."""
     last = len(program.betas) - 1
-    mark = _fingerprint(program, chains, key)
+    mark = {} if keep is None else _fingerprint(program, chains, key)
     done = [] if keep is None else _kept(keep, mark)[: repeats + 1]
     scales = jnp.ones(len(program.betas), program.target.dtype)
     stopped = "the estimate is that of the repeats that were done, if any"
@@ -177,7 +179,7 @@ def _estimate(program: Program, chains, repeats, key, keep, progress, began) -> 
                 break
             done.append(_Repeat.of(carry))
             if keep is not None:
-                archive.write(keep, _stacked(done), {"kind": KEPT, "fingerprint": mark})
+                storage.write(keep, KEPT, {"fingerprint": mark}, _stacked(done))
     if len(done) < 2:
         raise KeyboardInterrupt
     return _summary(done[1:], program.resample, time.perf_counter() - began)
@@ -240,28 +242,26 @@ def _stacked(repeats: list[_Repeat]) -> dict[str, np.ndarray]:
     return {name: np.stack([getattr(one, name) for one in repeats]) for name in _Repeat._fields}
 
 
-def _kept(path: Path, mark: str) -> list[_Repeat]:
+def _kept(path: Path, mark: dict[str, Any]) -> list[_Repeat]:
     """The repeats in a file, the pilot first; none if there is no file."""
     if not path.exists():
+        files.check_writable(path, overwrite=False)
         return []
-    arrays, about = archive.read(path, KEPT)
-    if about["fingerprint"] != mark:
-        raise ValueError(
-            f"{path} holds repeats of another estimate: the model, chains, betas, sampler, scale, "
-            "resample or seed differ. Remove it to begin anew."
+    found = storage.read(path, KEPT)
+    differ = differences(found.about["fingerprint"], mark)
+    if differ:
+        raise FileError(
+            f"{path} holds repeats of another estimate: {'; '.join(differ)}. Remove it to begin "
+            "again."
         )
-    columns = (arrays[name] for name in _Repeat._fields)
+    columns = (found.arrays[name] for name in _Repeat._fields)
     return [_Repeat(*parts) for parts in zip(*columns, strict=True)]
 
 
-def _fingerprint(program: Program, chains: int, key: Key[Array, ""]) -> str:
-    """Of all that decides a repeat."""
-    tuner = type(program.tuner).__name__
-    text = f"{chains} {describe(program.sampler)} {tuner} {program.resample}"
-    made = hashlib.sha256(text.encode())
-    for leaf in jax.tree.leaves(eqx.filter((program, jax.random.key_data(key)), eqx.is_array)):
-        made.update(np.asarray(leaf).tobytes())
-    return made.hexdigest()
+def _fingerprint(program: Program, chains: int, key: Key[Array, ""]) -> dict[str, Any]:
+    """All that decides a repeat; which implementation makes it does not."""
+    decides = {**program._asdict(), "chains": chains, "key": key}
+    return {name: identity(part) for name, part in decides.items() if name != "implementation"}
 
 
 def _summary(repeats: list[_Repeat], resample: float, seconds: float) -> LogZ:

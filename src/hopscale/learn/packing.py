@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hopscale import storage
+from hopscale.identity import identity
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import networks
-from hopscale.learn.checkpoint import Checkpoint, CheckpointError
+from hopscale.learn.checkpoint import CheckpointError
 from hopscale.learn.ebm import EBM
 from hopscale.learn.pcd import PCD, Learner
-from hopscale.results import describe
+from hopscale.storage import FileError, Stored
 from hopscale.targets import Bernoulli
 
 
 def fingerprint(model: EBM, data, sampler, scale, settings: PCD, key) -> dict[str, Any]:
     """What a run must share with a checkpoint to go on from it."""
-    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(model.network, eqx.is_array))
-    shapes = [f"{jax.tree_util.keystr(path)} {a.dtype}{list(a.shape)}" for path, a in leaves]
+    weights, rest = eqx.partition(model.network, eqx.is_array)
+    shapes = [f"{name} {a.dtype}{list(a.shape)}" for name, a in storage.pack(weights).items()]
     return {
         **dataclasses.asdict(settings),
-        "network": _digest("\n".join(shapes).encode()),
+        "network": _digest("\n".join([*shapes, json.dumps(identity(rest))]).encode()),
         "base": _digest(np.asarray(model.base.p).tobytes()),
         "data": _digest(np.ascontiguousarray(data).tobytes()),
-        "sampler": describe(sampler),
-        "scale": repr(scale),
+        "sampler": identity(sampler),
+        "scale": identity(scale),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
     }
 
@@ -38,52 +41,34 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _leaves(state: Learner) -> list[tuple[str, Any]]:
-    arrays = eqx.filter(state._replace(buffer=None), eqx.is_array)
-    return [
-        (jax.tree_util.keystr(path), leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(arrays)
-    ]
-
-
 def packed(state: Learner, base: Bernoulli, history: np.ndarray) -> dict[str, Any]:
     """Arrays by name; the buffer's bits eight to a byte."""
     buffer = np.asarray(state.buffer)
     return {
-        **dict(_leaves(state)),
+        **storage.pack(state._replace(buffer=None)),
         "buffer": np.packbits(buffer.reshape(len(buffer), -1).astype(np.uint8), axis=1),
-        "base": base.p,
+        "base": np.asarray(base.p),
         "history": history,
     }
 
 
-def unpacked(found: Checkpoint, like: Learner) -> Learner:
+def unpacked(found: Stored, like: Learner) -> Learner:
     """The state that a checkpoint holds, in the form of a fresh one."""
     bits = np.unpackbits(found.arrays["buffer"], axis=1, count=like.buffer[0].size)
     buffer = jnp.asarray(bits.reshape(like.buffer.shape).astype(like.buffer.dtype))
-    arrays, rest = eqx.partition(like._replace(buffer=None), eqx.is_array)
-    read = [_matching(found, name, leaf) for name, leaf in _leaves(like)]
-    arrays = jax.tree.unflatten(jax.tree.structure(arrays), read)
-    return eqx.combine(arrays, rest)._replace(buffer=buffer)
+    return _unpacked(found, like._replace(buffer=None))._replace(buffer=buffer)
 
 
-def _matching(found: Checkpoint, name: str, like):
-    array = found.arrays.get(name)
-    if array is None or array.shape != like.shape or array.dtype != like.dtype:
-        came = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
-        raise CheckpointError(
-            f"{found.path} is of another network: at {name} it has {came}, and "
-            f"{like.dtype}{list(like.shape)} is needed."
-        )
-    return jnp.asarray(array)
-
-
-def load_weights(found: Checkpoint, network, which: str = "average"):
+def load_weights(found: Stored, network, which: str = "average"):
     """A network of this form with the weights of a checkpoint: "average", or the last "network"."""
-    arrays, rest = eqx.partition(network, eqx.is_array)
-    leaves = jax.tree_util.tree_leaves_with_path(arrays)
-    read = [_matching(found, f".{which}{jax.tree_util.keystr(p)}", leaf) for p, leaf in leaves]
-    return eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), read), rest)
+    return _unpacked(found, network, f".{which}")
+
+
+def _unpacked(found: Stored, like: Any, prefix: str = "") -> Any:
+    try:
+        return storage.unpack(found.arrays, like, prefix, source=found.path)
+    except FileError as error:
+        raise CheckpointError(f"{error} It is of another network.") from error
 
 
 def load_model(place: str | Path, network=None, which: str = "average") -> EBM:
@@ -103,7 +88,7 @@ def load_model(place: str | Path, network=None, which: str = "average") -> EBM:
     return EBM(load_weights(found, network, which), found.arrays["base"])
 
 
-def described_network(found: Checkpoint):
+def described_network(found: Stored):
     """The network that a checkpoint's notes describe, with weights still to be replaced."""
     notes = found.about.get("notes", {})
     try:

@@ -9,6 +9,7 @@ with y taken after `cd` steps of block Gibbs sampling: from the data (CD-k), or 
 last iteration left its chains (PCD).
 """
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Iterator
@@ -151,7 +152,7 @@ def train_rbm(
         data: what to learn from.
         recipe: how; `RBMRecipe()` unless said.
         epochs: how many in all, those before a resume included.
-        file: an npz file for the model and all it takes to go on, written after each epoch.
+        file: for the model and all it takes to go on, written after each epoch.
         resume: go on from the file: the same run as without a break, bit for bit.
         progress: show a progress bar where there is a terminal.
 
@@ -159,21 +160,23 @@ def train_rbm(
         DivergedError: when a number is no longer finite; the file keeps the last whole epoch.
         ValueError: arguments that cannot work, a file of another run, or a damaged one.
         FileExistsError: the file exists and `resume` was not asked for.
+        InUseError: another process is training into the file.
     """
     recipe = RBMRecipe() if recipe is None else recipe
     count("epochs", epochs, least=1)
     place = None if file is None else Path(file)
     learner = begin(recipe, data)
-    if place is not None:
-        learner = storage.enter(place, resume, recipe, data, learner)
-    began = time.perf_counter()
-    phases = {"train": epochs * (len(data.train) // recipe.batch)}
-    with watch(progress, phases, "returning the model as it is") as watched:
-        while learner.epoch < epochs and not watched.stopped:
-            before = learner.epoch
-            learner = train_epoch(recipe, data, learner, watched)
-            if place is not None and learner.epoch > before:
-                storage.save(place, recipe, data, learner)
+    with contextlib.nullcontext() if place is None else storage.exclusive(place):
+        if place is not None:
+            learner = storage.enter(place, resume, recipe, data, learner)
+        began = time.perf_counter()
+        phases = {"train": epochs * (len(data.train) // recipe.batch)}
+        with watch(progress, phases, "returning the model as it is") as watched:
+            while learner.epoch < epochs and not watched.stopped:
+                before = learner.epoch
+                learner = train_epoch(recipe, data, learner, watched)
+                if place is not None and learner.epoch > before:
+                    storage.save(place, recipe, data, learner)
     return TrainedRBM(
         rbm=learner.rbm,
         history={name: np.array([row[name] for row in learner.history]) for name in HISTORY},

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from hopscale import files, storage
 from hopscale.data import DataSet
-from hopscale.learn import archive
+from hopscale.identity import differences
+from hopscale.storage import FileError
 from hopscale.target import State
 from hopscale.targets import RBM
 from hopscale.validate import as_key, count
@@ -60,16 +61,7 @@ class Learner(NamedTuple):
 
 def save(path: Path, recipe: RBMRecipe, data: DataSet, learner: Learner) -> None:
     """Write the file, whole or not at all."""
-    rbm = learner.rbm
-    arrays = {
-        "weights": rbm.weights,
-        "visible_bias": rbm.visible_bias,
-        "hidden_bias": rbm.hidden_bias,
-        "chains": learner.chains,
-        **{f"optimizer_{i}": a for i, a in enumerate(jax.tree.leaves(learner.optimizer))},
-    }
     about = {
-        "kind": KIND,
         "recipe": dataclasses.asdict(recipe),
         "data": data.name,
         "data_sha256": data.digest,
@@ -78,63 +70,68 @@ def save(path: Path, recipe: RBMRecipe, data: DataSet, learner: Learner) -> None
         "command": command(recipe, data, learner.epoch),
         "versions": versions(),
     }
-    archive.write(path, {name: np.asarray(a) for name, a in arrays.items()}, about)
+    arrays: dict[str, np.ndarray] = {}
+    for name, part in _named(learner).items():
+        arrays |= storage.pack(part, name)
+    storage.write(path, KIND, about, arrays)
+
+
+def _named(learner: Learner) -> dict[str, Any]:
+    """The parts of a learner under their names in a file."""
+    parameters = {name: getattr(learner.rbm, name) for name in PARAMETERS}
+    return {**parameters, "chains": learner.chains, "optimizer": learner.optimizer}
+
+
+def exclusive(path: Path):
+    """A context in which no other run can train into the file; its `InUseError` says who."""
+    return files.exclusive(f"{path}.lock", str(path))
 
 
 def enter(path: Path, resume: bool, recipe: RBMRecipe, data: DataSet, fresh: Learner) -> Learner:
     """Where training begins: afresh, or where the file left it."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}.")
+    if path.exists() and not resume:
+        raise FileExistsError(f"{path} exists: resume it, or give another file.")
+    files.check_writable(path, overwrite=resume)
     if not resume:
-        if path.exists():
-            raise FileExistsError(f"{path} exists: resume it, or give another file.")
         return fresh
-    arrays, about = archive.read(path, KIND)
-    _check_same_run(path, about, recipe, data)
-    read = [
-        _matching(path, arrays, f"optimizer_{i}", leaf)
-        for i, leaf in enumerate(jax.tree.leaves(fresh.optimizer))
-    ]
+    found = storage.read(path, KIND)
+    _check_same_run(path, found.about, recipe, data)
+    back = {
+        name: storage.unpack(found.arrays, part, name, source=path)
+        for name, part in _named(fresh).items()
+    }
     return Learner(
-        rbm=_rbm({n: _matching(path, arrays, n, getattr(fresh.rbm, n)) for n in PARAMETERS}),
-        optimizer=jax.tree.unflatten(jax.tree.structure(fresh.optimizer), read),
-        chains=_matching(path, arrays, "chains", fresh.chains),
-        epoch=about["epoch"],
-        history=tuple(about["history"]),
+        rbm=_rbm(back),
+        optimizer=back["optimizer"],
+        chains=back["chains"],
+        epoch=found.about["epoch"],
+        history=tuple(found.about["history"]),
     )
 
 
 def _check_same_run(path: Path, about: Mapping, recipe: RBMRecipe, data: DataSet) -> None:
     found = {**about["recipe"], "data": about["data"], "data_sha256": about["data_sha256"]}
     needed = {**dataclasses.asdict(recipe), "data": data.name, "data_sha256": data.digest}
-    differ = [
-        f"{n} {found.get(n)!r}, not {needed[n]!r}" for n in needed if found.get(n) != needed[n]
-    ]
+    differ = differences(found, needed)
     if differ:
-        raise ValueError(
+        raise FileError(
             f"{path} is of another run: {'; '.join(differ)}. Resume with the settings it was made "
             "with, or give another file."
         )
 
 
-def _matching(path: Path, arrays: Mapping[str, np.ndarray], name: str, like) -> jax.Array:
-    array = arrays.get(name)
-    if array is None or array.shape != like.shape or array.dtype != like.dtype:
-        came = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
-        raise ValueError(
-            f"{path} cannot be resumed: at {name} it has {came}, and "
-            f"{like.dtype}{list(like.shape)} is needed."
-        )
-    return jnp.asarray(array)
-
-
 def load_rbm(path: str | Path, ratios: str = "gradient") -> RBM:
     """The model of a file that training wrote, as a target."""
-    arrays, _ = archive.read(Path(path), KIND)
-    missing = [name for name in PARAMETERS if name not in arrays]
+    return _rbm(parameters(path)[0], ratios)
+
+
+def parameters(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Weights and biases by name from a file that training wrote, and its description."""
+    found = storage.read(path, KIND)
+    missing = [name for name in PARAMETERS if name not in found.arrays]
     if missing:
-        raise ValueError(f"{path} is damaged: it has no array {', '.join(missing)}. Train again.")
-    return _rbm(arrays, ratios)
+        raise FileError(f"{path} is damaged: it has no array {', '.join(missing)}. Train again.")
+    return {name: found.arrays[name] for name in PARAMETERS}, found.about
 
 
 def _rbm(arrays: Mapping[str, Any], ratios: str = "gradient") -> RBM:

@@ -5,8 +5,10 @@ checkpoints, and sees whether it was asked to stop or its time is over. Chunks d
 results.
 """
 
+import contextlib
 import dataclasses
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,13 @@ import numpy as np
 
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
-from hopscale.learn.checkpoint import Checkpoint
 from hopscale.learn.ebm import EBM, as_data
 from hopscale.learn.pcd import PCD, RECORDED
 from hopscale.progress import watch
 from hopscale.sampler import Sampler
 from hopscale.samplers import LBP
 from hopscale.scale import Adaptive, Tuner
+from hopscale.storage import Stored
 from hopscale.target import State
 from hopscale.validate import as_key, count
 
@@ -109,6 +111,7 @@ def train_ebm(
     Raises:
         DivergedError: naming the last checkpoint, from before training diverged.
         CheckpointError: the checkpoints are damaged or of another run.
+        InUseError: another process is training into the directory.
     """
     began = time.perf_counter()
     sampler = LBP("sqrt") if sampler is None else sampler
@@ -118,23 +121,26 @@ def train_ebm(
     trainer = _Trainer(model, data, sampler, scale, settings, as_key(key), notes or {}, any_steps)
     folder = None if directory is None else Path(directory)
     if folder is not None:
-        trainer.enter(folder, resume)
-    trainer.compile()
-    end = began + 60 * minutes if minutes else np.inf
-    stopped = "the model as it is now" + (", in a checkpoint" if folder is not None else "")
-    with watch(progress, {"training": iterations}, stopped) as watched:
-        while trainer.done < iterations and not watched.stopped:
-            if trainer.done > trainer.first and time.perf_counter() > end:
-                break
-            # A chunk ends where a checkpoint is due.
-            room = min(iterations - trainer.done, every - trainer.done % every)
-            trainer.advance(min(room, chunk or trainer.chunk))
-            if folder is not None and trainer.done % every == 0:
-                trainer.save()
-            watched.show("training", trainer.done, trainer.status)
-    if folder is not None:
-        trainer.save()
-    return trainer.result(interrupted=watched.stopped)
+        folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.nullcontext() if folder is None else checkpoints.exclusive(folder):
+        if folder is not None:
+            trainer.enter(folder, resume)
+        trainer.compile()
+        end = began + 60 * minutes if minutes else np.inf
+        stopped = "the model as it is now" + (", in a checkpoint" if folder is not None else "")
+        with watch(progress, {"training": iterations}, stopped) as watched:
+            while trainer.done < iterations and not watched.stopped:
+                if trainer.done > trainer.first and time.perf_counter() > end:
+                    break
+                # A chunk ends where a checkpoint is due.
+                room = min(iterations - trainer.done, every - trainer.done % every)
+                trainer.advance(min(room, chunk or trainer.chunk))
+                if folder is not None and trainer.done % every == 0:
+                    trainer.save()
+                watched.show("training", trainer.done, trainer.status)
+        if folder is not None:
+            trainer.save()
+        return trainer.result(interrupted=watched.stopped)
 
 
 def _check(model, data, scale: Tuner, iterations, every, minutes) -> np.ndarray:
@@ -161,7 +167,9 @@ class _Trainer:
         key_buffer, key_run = jax.random.split(key)
         self.program = pcd.program(key_run, data, model.base, sampler, scale, settings, any_steps)
         self.state = pcd.start(model.network, model.base, scale, settings, key_buffer)
-        self.fingerprint = packing.fingerprint(model, data, sampler, scale, settings, key)
+        # Asked for where there are checkpoints only: not every function has an identity.
+        self.identify = partial(packing.fingerprint, model, data, sampler, scale, settings, key)
+        self.fingerprint: dict[str, Any] = {}
         self.notes, self.settings = notes, settings
         self.history: list[np.ndarray] = []
         self.done, self.first, self.seconds, self.chunk = 0, 0, 0.0, 1
@@ -171,8 +179,7 @@ class _Trainer:
 
     def enter(self, directory: Path, resume: bool) -> None:
         """Use a directory for checkpoints; go on from the newest if asked."""
-        directory.mkdir(parents=True, exist_ok=True)
-        self.directory = directory
+        self.directory, self.fingerprint = directory, self.identify()
         if resume:
             self.restore(checkpoints.latest(directory, self.fingerprint, self.notes))
         elif checkpoints.paths(directory):
@@ -180,7 +187,7 @@ class _Trainer:
                 f"{directory} holds checkpoints of a run: resume it, or give another directory."
             )
 
-    def restore(self, found: Checkpoint) -> None:
+    def restore(self, found: Stored) -> None:
         """Take up the state of a checkpoint."""
         self.state = packing.unpacked(found, self.state)
         self.history = [found.arrays["history"]]

@@ -6,13 +6,15 @@ bits are Larochelle's fixed ones.
 """
 
 import functools
+import json
 from importlib import resources
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
-from hopscale.learn import archive
-from hopscale.learn.rbm_file import KIND, PARAMETERS
+from hopscale.files import replacing
+from hopscale.learn.rbm_file import PARAMETERS, parameters
 from hopscale.targets import RBM
 
 SIZES = (100, 400, 1000)
@@ -30,16 +32,24 @@ def load(size: int, ratios: str) -> RBM:
 @functools.cache
 def _shipped() -> dict[str, np.ndarray]:
     with resources.files("hopscale.paper").joinpath(FILE).open("rb") as file:
-        return archive.unpack(file, PACKED, FILE)[0]
+        return read(file)[0]
+
+
+def read(file: IO[bytes]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of a packed file, and how each RBM was made."""
+    with np.load(file, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    return arrays, json.loads(str(arrays.pop("about")))["made"]
 
 
 def pack(sources: list[Path], out: Path) -> None:
-    """Put trained RBMs into one file of half precision, with the commands that made them."""
+    """Put trained RBMs into one npz file of half precision, with the commands that made them."""
     arrays, made = {}, {}
     for source in sources:
-        held, about = archive.read(source, KIND)
+        held, about = parameters(source)
         size = about["recipe"]["hidden"]
         arrays |= {f"{name}_{size}": held[name].astype(np.float16) for name in PARAMETERS}
         kept = ("command", "data", "data_sha256", "history", "versions")
         made[size] = {name: about[name] for name in kept}
-    archive.write(out, arrays, {"kind": PACKED, "made": made})
+    with replacing(out) as file:
+        np.savez_compressed(file, **arrays, about=json.dumps({"kind": PACKED, "made": made}))
