@@ -11,12 +11,13 @@ R_HAT = 1.01
 EFFECTIVE_DRAWS = 400  # of all chains together
 SCALE_DRIFT = 0.1  # relative change over the last half of warm-up that is too much
 RATE_GAP = 0.05  # between the acceptance of the draws and the rate the tuner aimed at
+LOST_DIGITS = 0.02  # of a log-density: what rounding may take from it
 TOO_FEW_DRAWS = 8  # of a trace, to say anything
 
 
 def advice(run: "Run") -> tuple[str, ...]:
     """The warnings of a run; none where all is well."""
-    found = [*_stuck(run), *_invalid(run), *_scale(run), *_mixing(run)]
+    found = [*_stuck(run), *_invalid(run), *_precision(run), *_scale(run), *_mixing(run)]
     return tuple(found)
 
 
@@ -52,6 +53,18 @@ def _why(run: "Run") -> str:
             'ratios="gradient") hold NaN'
         )
     return f": at the first, the log-density is {log_prob}"
+
+
+def _precision(run: "Run"):
+    """Differences of large log-densities, rounded before they are taken."""
+    resolution = abs(run.statistics["log_prob"].mean) * np.finfo(run.target.dtype).eps
+    if resolution > LOST_DIGITS:
+        yield (
+            f"The log-density is about {run.statistics['log_prob'].mean:.3g}, which "
+            f"{run.target.dtype.name} resolves to {resolution:.2g} only: ratios of probabilities "
+            "are as rough. Subtract a constant inside the density, or use double precision: "
+            "jax.config.update('jax_enable_x64', True)."
+        )
 
 
 def _scale(run: "Run"):

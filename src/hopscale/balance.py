@@ -68,6 +68,14 @@ def resolve(balance: str | LogBalance) -> LogBalance:
     return balance
 
 
+def by_name(balance: str | LogBalance) -> str | LogBalance:
+    """The name of one of the functions here, by which kernels know it; others as they are."""
+    for name, function in NAMED.items():
+        if balance is function:
+            return name
+    return balance
+
+
 def apply(balance: Balance, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """Log-weights of log-ratios; of log-weights, themselves."""
     return values if balance is None else resolve(balance)(values)

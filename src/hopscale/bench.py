@@ -98,7 +98,8 @@ def step_milliseconds(target: Target, kernel: Kernel, scale: int, chains: int, m
 
     def seconds(steps: int) -> float:
         job = dataclasses.replace(plan, draws=steps).begin()
-        drive(job, chunk=steps, progress=False)
+        if drive(job, chunk=steps, progress=False) == "interrupted":
+            raise KeyboardInterrupt
         return job.run_seconds
 
     steps = min(loop.NOISE_STEPS, most)

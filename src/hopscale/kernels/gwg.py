@@ -28,7 +28,9 @@ class GWG(Metropolis):
             k times, so that an even number of draws leaves it (about 50% further a step).
     """
 
-    balance: str | balancing.LogBalance = eqx.field(static=True, default="barker")
+    balance: str | balancing.LogBalance = eqx.field(
+        static=True, default="barker", converter=balancing.by_name
+    )
     repeats: str = eqx.field(static=True, default="once")
 
     name: ClassVar[str] = "gwg"

@@ -36,7 +36,9 @@ class LBP(Metropolis):
             it is as valid, and moves about 10% less far.
     """
 
-    balance: str | balancing.LogBalance = eqx.field(static=True, default="barker")
+    balance: str | balancing.LogBalance = eqx.field(
+        static=True, default="barker", converter=balancing.by_name
+    )
     path: str = eqx.field(static=True, default="reversed")
 
     name: ClassVar[str] = "lbp"
