@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopscale import diagnostics
-from hopscale.observe import Moments, Trace
+from hopscale.record import Trace
 
 
 def autoregressive(rho, chains, n, seed=0):
@@ -124,10 +124,9 @@ def test_short_traces_say_nothing():
 
 
 def averaged(trace, capacity):
-    recorder, moments = Trace(len(trace), capacity), Moments(len(trace))
-    recorder.add(trace.T)
-    moments.add(trace.T)
-    return recorder.values, recorder.block, moments.variance
+    recorder = Trace((len(trace),), capacity)
+    recorder.add(trace.T, 1)
+    return recorder.values.T, recorder.block, trace.var(axis=1)
 
 
 @pytest.mark.parametrize("rho", [-0.5, 0.0, 0.9])

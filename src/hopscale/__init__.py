@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from hopscale import balance, check, diagnostics, record, theory
+from hopscale import balance, diagnostics, record
 from hopscale.host import Interrupted
 from hopscale.kernels import (
     GWG,
@@ -25,7 +25,7 @@ from hopscale.tune import Adaptive, Fixed, Tuner
 from hopscale.validate import InvalidDensityError
 
 if TYPE_CHECKING:
-    from hopscale import data, learn, paper
+    from hopscale import check, data, learn, paper, theory
     from hopscale.learn import log_z
     from hopscale.saving import load
     from hopscale.storage import FileError
@@ -73,8 +73,8 @@ __all__ = [
     "theory",
 ]
 
-# Loaded when first used, with what they need: optax, image sets, the shipped weights.
-_LAZY = ("data", "learn", "paper")
+# Loaded when first used, with what they need: SciPy, optax, image sets, the shipped weights.
+_LAZY = ("check", "data", "learn", "paper", "theory")
 _LAZY_NAMES = {
     "FileError": "hopscale.storage",
     "load": "hopscale.saving",

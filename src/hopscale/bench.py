@@ -92,7 +92,9 @@ def measure(profile: str, chains: Iterable[int], console: Console) -> tuple[list
     return cells, roofline()
 
 
-def step_milliseconds(target: Target, kernel: Kernel, scale: int, chains: int, most: int = 4096) -> float:
+def step_milliseconds(
+    target: Target, kernel: Kernel, scale: int, chains: int, most: int = 4096
+) -> float:
     """The least time of a step over three runs, each long enough to outweigh what a call costs."""
     plan = Plan.of([target], kernel, [0], [Fixed(scale)], chains, 0, most)
 

@@ -6,8 +6,6 @@
 
 import numpy as np
 from jaxtyping import Float
-from scipy.fft import next_fast_len
-from scipy.special import ndtri
 
 
 def autocovariance(trace: Float[np.ndarray, "chains n"]) -> Float[np.ndarray, "chains n"]:
@@ -198,6 +196,8 @@ def _scores(values: np.ndarray) -> np.ndarray:
 
 
 def _score(rank: np.ndarray, total: int) -> np.ndarray:
+    from scipy.special import ndtri  # SciPy takes its time to load
+
     return ndtri((rank - 0.375) / (total + 0.25))
 
 
@@ -255,6 +255,8 @@ def _mean_autocovariance(chains: np.ndarray, at_once: int = 128) -> np.ndarray:
     The average of power spectra is the spectrum of the average, so that one inverse transform
     serves all; spectra of all chains at once would take gigabytes.
     """
+    from scipy.fft import next_fast_len  # SciPy takes its time to load
+
     n = chains.shape[1]
     size: int = next_fast_len(2 * n, real=True)  # pyright: ignore[reportAssignmentType]
     power = np.zeros(size // 2 + 1)
