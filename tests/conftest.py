@@ -5,9 +5,6 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.paper import report
-from hopscale.paper.store import Store
-from stores import by_theory, fill, give_sites
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -35,22 +32,3 @@ def small_targets() -> dict[str, hs.Target]:
         "fhmm": hs.FHMM(np.array([0.4, -1.2]), np.array([0.8, -0.5]), 0.1, 0.9),
         "quadratic": hs.LogDensity(lambda x: x @ (j @ x) + h @ x, (4,)),
     }
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "results.sqlite") as opened:
-        opened._db.execute("PRAGMA synchronous = OFF")  # hundreds of cells, each a transaction
-        yield opened
-
-
-@pytest.fixture(scope="session")
-def written(tmp_path_factory):
-    """A full report of the quick profile; sites needed are not computed but given."""
-    out = tmp_path_factory.mktemp("report")
-    with pytest.MonkeyPatch.context() as patch, Store(out / "results.sqlite") as store:
-        give_sites(patch)
-        store._db.execute("PRAGMA synchronous = OFF")
-        fill(store, "quick", by_theory)
-        report.write(out, store, "quick")
-    return out
