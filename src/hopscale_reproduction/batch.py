@@ -27,7 +27,7 @@ CHAINS = 2**15  # of a batch: their traces have to fit into memory
 BLOCKS = 10_000  # of a trace at most: longer ones hold means of 2, 4, 8, ... draws
 
 
-class Held(Tuner):
+class GainTuner(Tuner):
     """The paper's rule with its step as a number: with 0 the scale stays. One program for both."""
 
     rate: Float[Array, ""]
@@ -64,12 +64,12 @@ def _most(cell: Cell) -> int:
 
 
 class Batch:
-    """Cells of one shape, compiled and ready to run."""
+    """Cells of one shape, compiled."""
 
     def __init__(self, cells: list[Cell], size: int | None = None):
         """Args:
         cells: of one shape.
-        size: run so many, filling up with copies: batches of one size share a program.
+        size: how many to run, filling up with copies: batches of one size share a program.
         """
         self.cells = cells
         filled = cells + cells[:1] * ((size or len(cells)) - len(cells))
@@ -161,18 +161,18 @@ class _Summary(NamedTuple):
 def _summary(numbers, steps, block: int) -> _Summary:
     cells, rows, _, chains = numbers.shape
     taken = (jnp.arange(rows) < steps)[None, :, None, None]
-    kept = jnp.where(taken, numbers[:, :, :3], 0.0)
-    mean = jnp.sum(kept, axis=1) / steps
-    off = jnp.where(taken[:, :, 0], kept[:, :, 2] - mean[:, None, 2], 0.0)
-    blocks = kept[:, :, 2].reshape(cells, rows // block, block, chains)
+    recorded = jnp.where(taken, numbers[:, :, :3], 0.0)
+    mean = jnp.sum(recorded, axis=1) / steps
+    off = jnp.where(taken[:, :, 0], recorded[:, :, 2] - mean[:, None, 2], 0.0)
+    blocks = recorded[:, :, 2].reshape(cells, rows // block, block, chains)
     return _Summary(steps, mean, jnp.sum(off**2, axis=1), jnp.mean(blocks, axis=2))
 
 
 def _fetched(summary: _Summary, steps: int, block: int) -> _Summary:
     """The summary in this machine's memory, without the rows that were not taken."""
     _, mean, squares, blocks = (np.asarray(part) for part in summary)
-    whole = blocks[:, : steps // block]
-    return _Summary(steps, mean.astype(np.float64), squares.astype(np.float64), whole)
+    full = blocks[:, : steps // block]
+    return _Summary(steps, mean.astype(np.float64), squares.astype(np.float64), full)
 
 
 def _merged(summaries: list[_Summary]) -> tuple[np.ndarray, np.ndarray]:
@@ -200,7 +200,7 @@ def _begin(cell: Cell) -> tuple[Program, Carry]:
     key_init, key_origin, key_run = jax.random.split(validate.as_key(cell.seed), 3)
     x = validate.initial_states(target, cell.chains, None, key_init)
     origin = jax.random.randint(key_origin, target.shape, 0, target.num_states)
-    tuner = Held(
+    tuner = GainTuner(
         rate=jnp.asarray(0.0 if cell.rate is None else cell.rate, target.dtype),
         start=jnp.asarray(cell.scale, target.dtype),
         gain=jnp.asarray(0.0 if cell.rate is None else 1.0, target.dtype),

@@ -1,14 +1,14 @@
 """A cell: one run of the paper's experiments, with everything that decides its result.
 
 Two cells are the same if all their settings are; then they have the same digest, and the second
-need not be run. `Cell.target`, `sampler`, ... build what the settings name.
+need not be run. `Cell.make_target`, `make_sampler`, ... build what the settings name.
 """
 
 import dataclasses
 import functools
 import hashlib
 import json
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from hopscale.paper import instances
 from hopscale.sampler import Sampler
 from hopscale.samplers import GWG, LBP, RWM
 from hopscale.target import State, Target, as_float
+from hopscale_reproduction.revisions import with_revision
 
 # The readings behind the paper's tables: where text and tables differ, these gave the tables.
 TABLE_READING = {
@@ -32,9 +33,21 @@ TABLE_DETAIL = {"rwm": "", "gwg": "once", "lbp": "same"}
 Options = tuple[tuple[str, Any], ...]
 
 
+class AnyCell(Protocol):
+    """What can be run and kept: `settings` decide its result, `kind` says what it is."""
+
+    kind: ClassVar[str]
+
+    def settings(self) -> dict[str, Any]: ...
+
+
+# Roles of runs, as rows of the paper's tables: X-1, AX, and the rates of which GX is the best.
+SINGLE, TUNED, GRID = "fixed-1", "adaptive", "grid"
+
+
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """The settings of one run.
+    """One run of a sampler.
 
     Args:
         model: "bernoulli", "ising", "fhmm", "rbm", "identical" or "nearly_fair".
@@ -50,7 +63,11 @@ class Cell:
         statistic: whose effective sample size is measured: "hamming", "sum", "site", "pair" or
             "log_prob".
         chains, warmup, draws, seed: of the run.
+        role: what the experiment that lists it has it for: `SINGLE`, `TUNED`, `GRID` or "". No
+            setting: cells that differ in it alone are one cell.
     """
+
+    kind: ClassVar[str] = "run"
 
     model: str
     size: int
@@ -67,10 +84,13 @@ class Cell:
     warmup: int = 2_000
     draws: int = 2_000
     seed: int = 0
+    role: str = dataclasses.field(default="", compare=False)
 
     def settings(self) -> dict[str, Any]:
-        """The settings, ready for JSON."""
-        return {**dataclasses.asdict(self), "options": dict(self.options)}
+        """The settings as JSON has them, with the revisions of the code they depend on."""
+        settings = {**dataclasses.asdict(self), "options": dict(self.options)}
+        del settings["role"]
+        return with_revision(settings, self.model, self.sampler, "loop", "diagnostics")
 
     def but(self, **changes: Any) -> "Cell":
         """The cell with some settings changed."""

@@ -10,6 +10,13 @@ from hopscale.cli.app import console
 
 STORE = "results.sqlite"
 
+Out = Annotated[Path, typer.Option(help="folder of the results and the report")]
+ProfileName = Annotated[
+    str, typer.Option("--profile", help="quick (minutes) or paper (the full grid)")
+]
+
+results_app = typer.Typer(no_args_is_help=True, help="Take results out of a store, or put them in.")
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to an application; named by the entry-point group `hopscale.commands`."""
@@ -18,18 +25,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(results_app, name="results")
 
 
-Out = Annotated[Path, typer.Option(help="folder of the results and the report")]
-ProfileName = Annotated[
-    str, typer.Option("--profile", help="quick (minutes) or paper (the full grid)")
-]
-
-
 def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="table1, bernoulli, ising, fhmm, rbm, order, readings, luck, kept, fit, jumps, "
-            "fair, finite, figures, ebm, all [table1 and all that takes seconds]",
+            help="table1, bernoulli, ising, fhmm, rbm, order, readings, instances, lengths, "
+            "weights, jumps, near-fair, finite, figures, table2, all [all but rbm and table2]",
             show_default=False,
         ),
     ] = None,
@@ -37,10 +38,10 @@ def reproduce(
     out: Out = Path("results"),
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="stop after so many minutes; the same command goes on"),
+        typer.Option(min=0, help="stop after this many minutes; the same command goes on"),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="ebm, paper profile: folder of the data sets")
+        Path | None, typer.Option(help="table2, paper profile: folder of the data sets")
     ] = None,
 ) -> None:
     """Run the paper's experiments and write a report that puts its numbers beside ours.
@@ -50,54 +51,41 @@ def reproduce(
 
     Examples: `hopscale reproduce`, `hopscale reproduce ising order --profile paper`
     """
-    from hopscale_reproduction import report
     from hopscale_reproduction.experiments import named
-    from hopscale_reproduction.least import NoReferenceError
-    from hopscale_reproduction.reproduce import Runner
+    from hopscale_reproduction.report import writing
+    from hopscale_reproduction.runner import Runner
     from hopscale_reproduction.store import Store
 
     _check_profile(profile)
-    asked = names or ["default"]
-    wanted = named([name for name in asked if name != "ebm"])
+    wanted = named(names or ["default"])
     _make(out)
     with Store(out / STORE) as store:
-        runner = Runner(store, profile, minutes)
+        runner = Runner(store, profile, minutes, data_dir=data_dir)
         outcomes = runner.run(wanted)
-        learns = "ebm" in asked or "all" in asked
-        left = learns and runner.over  # no time for it
-        if learns and not left:
-            try:
-                outcomes.append(_table_2(store, profile, data_dir, runner.minutes_left))
-            except NoReferenceError:
-                report.write(out, store, profile)  # of all that could be judged
-                raise
-        page = report.write(out, store, profile)
+        for experiment in wanted:
+            if experiment.summary is not None:
+                console().print(experiment.summary(profile, runner.find))
+        page = writing.write(out, store, profile)
+        _name_damaged(store)
     done = sum(outcome.ran for outcome in outcomes)
     console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
-    if left or not all(outcome.complete for outcome in outcomes):
+    if not all(outcome.complete for outcome in outcomes):
         print("hopscale: stopped before the end; the same command goes on", file=sys.stderr)
-        stopped = runner.stopped or any(outcome.stopped for outcome in outcomes)
-        raise typer.Exit(130 if stopped else 0)
-
-
-def _table_2(store, profile: str, data_dir: Path | None, minutes: float | None):
-    """Training of deep EBMs: its models are cells of the same store."""
-    from hopscale_reproduction import ebm
-
-    return ebm.run("full" if profile == "paper" else "quick", store, data_dir, minutes)
+        raise typer.Exit(130 if runner.stopped else 0)
+    problems = [problem for outcome in outcomes for problem in outcome.problems]
+    if problems:
+        raise ArithmeticError(" ".join(problems))
 
 
 def report(profile: ProfileName = "quick", out: Out = Path("results")) -> None:
     """Write the report of what is in the store, without running anything."""
-    from hopscale_reproduction import report as reports
+    from hopscale_reproduction.report import writing
     from hopscale_reproduction.store import Store
 
     _check_profile(profile)
     with Store(_existing(out / STORE)) as store:
-        console().print(f"the report is {reports.write(out, store, profile)}")
-
-
-results_app = typer.Typer(no_args_is_help=True, help="Take results out of a store, or put them in.")
+        console().print(f"the report is {writing.write(out, store, profile)}")
+        _name_damaged(store)
 
 
 @results_app.command("export")
@@ -114,6 +102,7 @@ def export(
 
     with Store(_existing(out / STORE)) as store:
         rows = exchange.write(store, file)
+        _name_damaged(store)
     console().print(f"{rows:,} cells written to {file}")
 
 
@@ -123,6 +112,8 @@ def import_(
     out: Out = Path("results"),
 ) -> None:
     """Put exported cells into a store; cells that it has already stay as they are.
+
+    Every row is checked first: with one that is wrong, nothing is put in.
 
     Example: `hopscale results import docs/results/paper.csv --out results`
     """
@@ -136,8 +127,14 @@ def import_(
     console().print(f"{added:,} cells added to {out / STORE}")
 
 
+def _name_damaged(store) -> None:
+    """Say which rows of a store were left out."""
+    for where, what in store.damaged.items():
+        print(f"hopscale: {store.path}: {where} is damaged ({what}) and left out", file=sys.stderr)
+
+
 def _check_profile(profile: str) -> None:
-    from hopscale_reproduction.experiments.plan import PROFILES
+    from hopscale_reproduction.experiment import PROFILES
 
     if profile not in PROFILES:
         raise ValueError(f"--profile must be quick or paper; got {profile!r}.")

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hopscale.whole import replacing
+from hopscale_reproduction.files import replacing
 from hopscale_reproduction.store import FIELDS, PARTS, Row, Store
 
 

@@ -57,15 +57,17 @@ class Store:
 
     Args:
         path: the file; made if it is not there.
+        owner: whose claims to make, as host and process; this process, unless given.
 
     Raises:
         ValueError: for a file that is not a store, or a damaged one, which is left untouched.
         OSError: where the file cannot be opened or written.
     """
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, owner: str | None = None):
         self.path = Path(path)
-        self._owner = f"{socket.gethostname()}:{os.getpid()}"
+        self.damaged: dict[str, str] = {}  # rows that were left out: which, and why
+        self._owner = owner or f"{socket.gethostname()}:{os.getpid()}"
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"cannot open {self.path}: no folder {self.path.parent}.")
         with self._errors():
@@ -114,13 +116,7 @@ class Store:
 
     def put(self, settings: dict[str, Any], results: dict[str, Any], kind: str = "run") -> None:
         """Keep the results of a cell. The first to come stay."""
-        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        made = {"versions": versions(), "hardware": hardware(), "created": created}
-        self.add(Row(kind=kind, settings=settings, results=results, **made))
-
-    def add(self, row: "Row") -> None:
-        """Keep a cell that was stored before, here or elsewhere."""
-        self.add_all([row])
+        self.add_all([new_row(settings, results, kind)])
 
     def add_all(self, rows: Iterable["Row"]) -> None:
         """Keep cells that were stored before: all of them, or none where that fails."""
@@ -145,11 +141,11 @@ class Store:
                 kind=kind,
                 settings=json.loads(settings),
                 results=json.loads(results),
-                versions=json.loads(made_by),
+                versions=json.loads(version_text),
                 hardware=machine,
                 created=created,
             )
-            for kind, settings, results, made_by, machine, created in found
+            for kind, settings, results, version_text, machine, created in found
         ]
 
     def claim(self, keys: Iterable[str]) -> set[str]:
@@ -205,6 +201,18 @@ class Store:
                 f"{self.path} is not a store of results, or is damaged ({error}). "
                 "Move it away, or use another --out."
             ) from error
+
+
+def new_row(settings: dict[str, Any], results: dict[str, Any], kind: str = "run") -> Row:
+    """A row of results that were computed here and now."""
+    return Row(
+        kind=kind,
+        settings=settings,
+        results=results,
+        versions=versions(),
+        hardware=hardware(),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
 
 
 def _values(row: Row) -> tuple[Any, ...]:

@@ -62,14 +62,14 @@ def test_long_traces_are_kept_in_blocks(monkeypatch):
     from hopscale_reproduction import batch
 
     cell = table_cell("bernoulli", 30, "C2", "lbp", "barker", **{**LENGTH, "draws": 800})
-    whole = run([cell])[0]
+    complete = run([cell])[0]
     monkeypatch.setattr(batch, "BLOCKS", 200)
     made = Batch([cell])
     assert made.block == 4
     assert made.run(lambda steps: True)
     found = made.results()[0]
-    assert found["ejd"] == whole["ejd"]
-    np.testing.assert_allclose(found["ess"], whole["ess"], rtol=0.05)
+    assert found["ejd"] == complete["ejd"]
+    np.testing.assert_allclose(found["ess"], complete["ess"], rtol=0.05)
 
 
 def test_a_batch_stops_when_told():

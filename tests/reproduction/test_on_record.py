@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from hopscale_reproduction import exchange
+from hopscale_reproduction.experiments.sampling import comparison
+from hopscale_reproduction.experiments.table2 import results as table2
+from hopscale_reproduction.places import Column, Method
+from hopscale_reproduction.snapshot import Snapshot
 from hopscale_reproduction.store import Store
-from hopscale_reproduction.views import comparison, training
-from hopscale_reproduction.views.book import Book
-from hopscale_reproduction.views.names import Column, Method
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
@@ -28,8 +29,8 @@ COLUMNS = (("bernoulli", 800), ("ising", 50), ("fhmm", 1000))
 def test_the_table_is_what_the_results_on_record_give(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         exchange.read(store, ROOT / "docs" / "results" / "paper.csv")
-        book = Book(store, "paper")
-        tables = {model: comparison.table(book, model) for model, _ in COLUMNS}
+        snapshot = Snapshot(store, "paper")
+        tables = {model: comparison.table(snapshot, model) for model, _ in COLUMNS}
     lines = re.findall(r"^\| \**([AG]?(?:RWM|LBP)(?:-1)?), .*$", README.read_text(), re.MULTILINE)
     assert lines == list(ROWS)
     for name, row in ROWS.items():
@@ -49,7 +50,9 @@ def test_table_2_is_what_the_results_on_record_give(tmp_path, shown):
     data = {"Omniglot": "omniglot"}.get(shown, shown.lower().replace(" ", "-"))
     with Store(tmp_path / "s.sqlite") as store:
         exchange.read(store, ROOT / "docs" / "results" / "table2.csv")
-        found = [s for s in training.steps(Book(store, "paper")) if s.data == data]
+        found = [
+            s for s in table2.steps(table2.search_in(Snapshot(store, "paper"))) if s.data == data
+        ]
     text = (ROOT / "docs" / "learning.md").read_text()
     for source, cells in (("ours", [s.ours for s in found]), ("paper", [s.paper for s in found])):
         line = re.search(rf"^\| {shown}, {source}.*$", text, re.MULTILINE)

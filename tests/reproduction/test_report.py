@@ -8,21 +8,28 @@ import shutil
 import subprocess
 
 import pytest
-from stores import by_theory, give_sites, put
+from stores import by_theory, fill, put
 
-from hopscale_reproduction import report
-from hopscale_reproduction.experiments import EXPERIMENTS
+from hopscale_reproduction import store as stores_module
+from hopscale_reproduction.experiments import finite
 from hopscale_reproduction.report import html as page
 from hopscale_reproduction.report.markdown import render as as_markdown
-from hopscale_reproduction.views import (
-    Book,
-)
+from hopscale_reproduction.report.writing import build, write
+from hopscale_reproduction.snapshot import Snapshot
 
 
 def test_all_files_are_written(written):
     pictures = {path.stem for path in (written / "figures").glob("*.svg")}
     assert pictures == {path.stem for path in (written / "figures").glob("*.png")}
-    assert {"efficiency", "order", "agreement", "jumps", "fair", "finite", "luck"} <= pictures
+    assert {
+        "efficiency",
+        "order",
+        "agreement",
+        "jumps",
+        "near-fair",
+        "finite",
+        "instances",
+    } <= pictures
     assert not list(written.rglob("*.part"))
     assert (written / "report.html").stat().st_size < 5e6
 
@@ -81,12 +88,11 @@ def test_the_page_is_well_formed_and_loads_nothing(written):
     assert not re.search(r"https?://(?!www\.w3\.org/(1999/xlink|2000/svg))", text)
 
 
-def test_pictures_of_trained_models_are_part_of_the_page(store, tmp_path, monkeypatch):
-    give_sites(monkeypatch)
+def test_pictures_of_trained_models_are_part_of_the_page(store, tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     (folder / "ebm-digits_long-run.png").write_bytes(b"a picture")
-    text = report.write(tmp_path, store, "quick").read_text()
+    text = write(tmp_path, store, "quick").read_text()
     assert base64.b64encode(b"a picture").decode() in text
     assert "Deep EBM on digits: long-run chains" in text
     assert text.count("data:image/png") == 2  # the RBM's filters are the other
@@ -94,33 +100,35 @@ def test_pictures_of_trained_models_are_part_of_the_page(store, tmp_path, monkey
 
 
 def test_what_comes_from_a_store_is_escaped(store, monkeypatch):
-    monkeypatch.setattr("hopscale_reproduction.store.hardware", lambda: "</script><b>&fast")
+    monkeypatch.setattr(stores_module, "hardware", lambda: "</script><b>&fast")
     put(store, "ising", lambda c: True)
-    book = Book(store, "quick")
-    text = page.render(report.build(book), {}, book)
+    snapshot = Snapshot(store, "quick")
+    text = page.render(build(snapshot), {}, snapshot)
     assert "<b>&fast" not in text
     assert "&lt;/script&gt;&lt;b&gt;&amp;fast" in text
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
-def test_a_store_without_cells_gives_a_report(store, tmp_path, monkeypatch, profile):
-    give_sites(monkeypatch)
-    path = report.write(tmp_path / "out", store, profile)
+def test_a_store_without_cells_gives_a_report(store, tmp_path, profile):
+    path = write(tmp_path / "out", store, profile)
     assert path == tmp_path / "out" / "report.html"
-    assert [p.name for p in (tmp_path / "out" / "figures").glob("*.png")] == ["finite.png"]
+    assert list((tmp_path / "out" / "figures").iterdir()) == []
     text = path.read_text()
     assert text.count("not run") > 50
     assert "No cell of the tables was run yet." in text
 
 
+def test_a_report_puts_nothing_into_the_store(store, tmp_path):
+    put(store, "ising", lambda c: c.role == "adaptive")
+    before = store.rows()
+    write(tmp_path, store, "quick", [finite.EXPERIMENT])
+    assert store.rows() == before
+
+
 def test_half_a_store_gives_a_report(store):
     """Every other cell missing, nothing breaks."""
-    kept = iter(range(10**6))
-    for experiment in EXPERIMENTS:
-        for cell in experiment.cells("quick", lambda c: store.get(c.settings())):
-            if next(kept) % 2:
-                store.put(cell.settings(), by_theory(cell))
-    text = as_markdown(report.build(Book(store, "quick")))
+    fill(store, "quick", by_theory, every=2)
+    text = as_markdown(build(Snapshot(store, "quick")))
     assert "not run" in text
     assert "within the criterion" in text
 
@@ -144,8 +152,8 @@ addEventListener("load", () => {
   const tip = document.getElementById("tip");
   const found = { width: innerWidth, scroll: document.scrollingElement.scrollWidth };
   found.filled = document.querySelectorAll("td.stack.within, td.stack.high, td.stack.low").length;
-  figure.querySelector("[data-view=live]").click();
-  found.shown = !figure.querySelector(".live").hidden && figure.querySelector(".print").hidden;
+  figure.querySelector("[data-view=explore]").click();
+  found.shown = !figure.querySelector(".explore").hidden && figure.querySelector(".figure").hidden;
   const panel = () => figure.querySelector(".panels svg");
   const marks = () => panel().querySelectorAll("g[fill]:not([fill=none]) path").length;
   const at = panel().querySelector("g[fill^=var] path").getBoundingClientRect();
@@ -169,7 +177,7 @@ addEventListener("load", () => {
   found.pressed = button.getAttribute("aria-pressed");
   button.click();
   found.marks.push(marks());
-  for (const other of document.querySelectorAll("[data-view=live]")) other.click();
+  for (const other of document.querySelectorAll("[data-view=explore]")) other.click();
   found.drawn = document.querySelectorAll(".panels svg").length;
   found.wide = document.scrollingElement.scrollWidth;
   document.querySelector("td.stack").dispatchEvent(new PointerEvent("pointerenter"));

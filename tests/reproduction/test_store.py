@@ -52,8 +52,7 @@ def test_the_first_result_stays(tmp_path):
 
 
 def test_claims_are_exclusive_until_they_lapse(tmp_path, monkeypatch):
-    with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite") as other:
-        other._owner = "elsewhere:1"
+    with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite", owner="x:1") as other:
         assert mine.claim(["a", "b"]) == {"a", "b"}
         assert other.claim(["b", "c"]) == {"c"}
         assert mine.claim(["a", "c"]) == {"a"}
@@ -64,8 +63,7 @@ def test_claims_are_exclusive_until_they_lapse(tmp_path, monkeypatch):
 
 def test_claims_are_renewed_while_their_owner_works(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "LEASE_SECONDS", 0.3)
-    with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite") as other:
-        other._owner = "elsewhere:1"
+    with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite", owner="x:1") as other:
         mine.claim(["a"])
         with mine.renewing():
             for _ in range(10):
@@ -77,8 +75,7 @@ def test_claims_are_renewed_while_their_owner_works(tmp_path, monkeypatch):
 
 def test_what_is_stored_cannot_be_claimed(tmp_path):
     """A list of missing cells grows old while another process works through the same list."""
-    with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite") as other:
-        other._owner = "elsewhere:1"
+    with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite", owner="x:1") as other:
         key = digest(SETTINGS)
         assert other.claim([key, "b"]) == {key, "b"}
         other.put(SETTINGS, RESULTS)

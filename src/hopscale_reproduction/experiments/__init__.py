@@ -1,60 +1,75 @@
-"""The paper's experiments, a module each. `plan.py` says what an experiment is."""
+"""The paper's experiments, a module or a folder each.
 
+To add one, write a module with an `EXPERIMENT` (see `experiment.py`) and list it here.
+"""
+
+from hopscale_reproduction.experiment import SLOW, Experiment
 from hopscale_reproduction.experiments import (
-    fair,
     finite,
-    fit,
+    instances,
     jumps,
-    kept,
-    luck,
+    lengths,
+    near_fair,
     order,
     readings,
     sampling,
+    table2,
+    weights,
 )
-from hopscale_reproduction.experiments.plan import Experiment, Find
 
-__all__ = ["EXPERIMENTS", "Experiment", "Find", "named"]
+__all__ = ["EXPERIMENTS", "choices", "named"]
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *sampling.EXPERIMENTS,
     order.EXPERIMENT,
     readings.EXPERIMENT,
-    luck.EXPERIMENT,
-    kept.EXPERIMENT,
-    fit.EXPERIMENT,
+    instances.EXPERIMENT,
+    lengths.EXPERIMENT,
+    weights.EXPERIMENT,
     jumps.EXPERIMENT,
-    fair.EXPERIMENT,
+    near_fair.EXPERIMENT,
     finite.EXPERIMENT,
+    table2.EXPERIMENT,
 )
 
-# What the command line's words stand for, beside the experiments' own names and "all".
+# What other words of the command line stand for.
 GROUPS = {
     "table1": ("bernoulli", "ising", "fhmm"),
-    "figures": ("bernoulli", "ising", "fhmm", "order", "jumps", "fair"),
-    # What a first look should have.
-    "default": (
-        "bernoulli",
-        "ising",
-        "fhmm",
-        "order",
-        "readings",
-        "luck",
-        "kept",
-        "fit",
-        "jumps",
-        "fair",
-        "finite",
-    ),
+    "figures": ("bernoulli", "ising", "fhmm", "order", "jumps", "near-fair"),
+}
+# Earlier names of experiments, still understood.
+ALIASES = {
+    "luck": "instances",
+    "kept": "lengths",
+    "fit": "weights",
+    "fair": "near-fair",
+    "ebm": "table2",
 }
 
 
+def choices() -> list[str]:
+    """The words that the command line understands."""
+    return [*GROUPS, *(experiment.name for experiment in EXPERIMENTS), "default", "all"]
+
+
 def named(names: list[str]) -> list[Experiment]:
-    """Experiments by name or group, in their order here."""
-    known = {experiment.name: experiment for experiment in EXPERIMENTS}
-    chosen = set()
+    """Experiments by name or group, in their order here.
+
+    Raises:
+        ValueError: for a name that is not among the choices.
+    """
+    every = [experiment.name for experiment in EXPERIMENTS]
+    groups = {
+        "all": every,
+        "default": [name for name in every if name not in SLOW],
+        **GROUPS,
+        **{name: [name] for name in every},
+        **{old: [new] for old, new in ALIASES.items()},
+    }
     for name in names:
-        if name != "all" and name not in known and name not in GROUPS:
-            choices = ", ".join([*GROUPS, *known, "ebm", "all"])
-            raise ValueError(f"there is no experiment {name!r}; choose from {choices}.")
-        chosen |= set(known) if name == "all" else set(GROUPS.get(name, (name,)))
+        if name not in groups:
+            raise ValueError(
+                f"there is no experiment {name!r}; choose from {', '.join(choices())}."
+            )
+    chosen = {experiment for name in names for experiment in groups[name]}
     return [experiment for experiment in EXPERIMENTS if experiment.name in chosen]

@@ -1,10 +1,10 @@
 """What a report consists of, apart from how it is written down."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hopscale_reproduction.charts import Chart
+from hopscale_reproduction.chart import Chart
 
 
 class Text(NamedTuple):
@@ -20,6 +20,7 @@ class Bullets(NamedTuple):
 class Claim(NamedTuple):
     """Something the paper says, and what was found: "yes", "partly", "no" or "not run"."""
 
+    name: str
     claim: str
     found: str
     status: str
@@ -57,10 +58,11 @@ class Picture(NamedTuple):
 
 
 class Image(NamedTuple):
-    """A picture that is a file already."""
+    """A picture that is a file, or is drawn where there is none."""
 
     path: Path
     caption: str
+    draw: Callable[[], bytes] | None = None
 
 
 class Fold(NamedTuple):
@@ -87,7 +89,7 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A whole report."""
+    """All of a report."""
 
     title: str
     facts: list[str]  # below the title
@@ -95,14 +97,19 @@ class Report(NamedTuple):
 
     def pictures(self) -> list[Picture]:
         """All pictures, folded ones too."""
-        return [block for section in self.sections for block in _pictures(section.blocks)]
+        return [block for block in self._blocks() if isinstance(block, Picture)]
+
+    def images(self) -> list[Image]:
+        """All images, folded ones too."""
+        return [block for block in self._blocks() if isinstance(block, Image)]
+
+    def _blocks(self) -> Iterator[Block]:
+        for section in self.sections:
+            yield from _unfolded(section.blocks)
 
 
-def _pictures(blocks: list[Block]) -> list[Picture]:
-    found = []
+def _unfolded(blocks: list[Block]) -> Iterator[Block]:
     for block in blocks:
-        if isinstance(block, Picture):
-            found.append(block)
-        elif isinstance(block, Fold):
-            found += _pictures(block.blocks)
-    return found
+        yield block
+        if isinstance(block, Fold):
+            yield from _unfolded(block.blocks)

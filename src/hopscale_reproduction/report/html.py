@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
-from hopscale_reproduction import figures
-from hopscale_reproduction.report import live, svg
+from hopscale_reproduction import drawing
+from hopscale_reproduction.report import explore, svg
 from hopscale_reproduction.report.blocks import (
     Block,
     Bullets,
@@ -26,7 +26,7 @@ from hopscale_reproduction.report.blocks import (
     Stack,
     Text,
 )
-from hopscale_reproduction.views.book import Book
+from hopscale_reproduction.snapshot import Snapshot
 
 STATUS = {
     "yes": ("✓", "found"),
@@ -42,13 +42,13 @@ MARKS = {
 _NUMERIC = re.compile(r"^[×+−-]?[\d–.]")
 
 
-def render(report: Report, drawn: dict[str, str], book: Book) -> str:
+def render(report: Report, drawn: dict[str, str], snapshot: Snapshot) -> str:
     """The page.
 
     Args:
         report: what it says.
         drawn: SVG files of the figures, by name.
-        book: the cells behind their points.
+        snapshot: the cells behind their points.
     """
     charts = [picture.chart for picture in report.pictures() if picture.chart.name in drawn]
     return string.Template(_file("page.html")).substitute(
@@ -57,7 +57,7 @@ def render(report: Report, drawn: dict[str, str], book: Book) -> str:
         style=_file("style.css"),
         contents="".join(map(_contents, report.sections)),
         sections="\n".join(_section(section, drawn) for section in report.sections),
-        data=live.payload(charts, book),
+        data=explore.payload(charts, snapshot),
         script=_file("script.js"),
     )
 
@@ -83,25 +83,25 @@ def _section(section: Section, drawn: dict[str, str]) -> str:
 def _block(block: Block, drawn: dict[str, str]) -> str:
     match block:
         case Text(text):
-            return f"<p>{words(text)}</p>"
+            return f"<p>{markup(text)}</p>"
         case Bullets(items):
-            return f"<ul>{''.join(f'<li>{words(item)}</li>' for item in items)}</ul>"
+            return f"<ul>{''.join(f'<li>{markup(item)}</li>' for item in items)}</ul>"
         case Claims(items):
             return f'<ul class="claims">{"".join(map(_claim, items))}</ul>'
         case Head(name, title):
             return f'<h3 id="{name}">{escape(title)}</h3>'
         case Fold(summary, blocks):
             body = "\n".join(_block(inner, drawn) for inner in blocks)
-            return f"<details><summary>{words(summary)}</summary>\n{body}</details>"
+            return f"<details><summary>{markup(summary)}</summary>\n{body}</details>"
         case Picture():
             return _picture(block, drawn)
-        case Image(path, caption):
-            return _image(path.read_bytes(), words(caption))
+        case Image(path=path, caption=caption):
+            return _image(path.read_bytes(), markup(caption))
         case Grid():
             return _grid(block)
 
 
-def words(text: str) -> str:
+def markup(text: str) -> str:
     """Escaped, with `code` and exponents."""
     text = escape(text)
     text = re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
@@ -111,26 +111,26 @@ def words(text: str) -> str:
 def _claim(claim: Claim) -> str:
     sign, spoken = STATUS[claim.status]
     kind = claim.status.replace(" ", "-")
-    found = words(claim.found) if claim.found else "Not run."
+    found = markup(claim.found) if claim.found else "Not run."
     return (
         f'<li class="{kind}"><span class="sign" role="img" aria-label="{spoken}">{sign}</span>'
-        f"<div><strong>{words(claim.claim)}</strong><br>{found}</div></li>"
+        f"<div><strong>{markup(claim.claim)}</strong><br>{found}</div></li>"
     )
 
 
 def _picture(picture: Picture, drawn: dict[str, str]) -> str:
-    name, caption = picture.chart.name, words(picture.caption)
+    name, caption = picture.chart.name, markup(picture.caption)
     if name not in drawn:
         return f'<p class="missing">{caption} Not run.</p>'
-    width = 58 * figures.width(picture.chart) / figures.WIDTH
+    width = 58 * drawing.width(picture.chart) / drawing.WIDTH
     order = list(drawn).index(name)
     image = svg.inline(drawn[name], f"f{order}-", escape(picture.chart.title))
     return (
         f'<figure data-chart="{name}"><div class="views" role="group" aria-label="view">'
-        '<button type="button" data-view="print" aria-pressed="true">Figure</button>'
-        '<button type="button" data-view="live" aria-pressed="false">Explore</button></div>'
-        f'<div class="print" style="max-width: {width:.1f}rem">{image}</div>'
-        '<div class="live" hidden></div>'
+        '<button type="button" data-view="figure" aria-pressed="true">Figure</button>'
+        '<button type="button" data-view="explore" aria-pressed="false">Explore</button></div>'
+        f'<div class="figure" style="max-width: {width:.1f}rem">{image}</div>'
+        '<div class="explore" hidden></div>'
         f"<figcaption>{caption}</figcaption></figure>"
     )
 
@@ -145,17 +145,17 @@ def _grid(grid: Grid) -> str:
     groups = ""
     if grid.groups:
         cells = "".join(
-            f'<th colspan="{span}" scope="colgroup">{words(name)}</th>'
+            f'<th colspan="{span}" scope="colgroup">{markup(name)}</th>'
             for name, span in grid.groups
         )
         groups = f'<tr class="groups">{cells}</tr>'
-    heads = "".join(f'<th scope="col">{words(head)}</th>' for head in grid.heads)
+    heads = "".join(f'<th scope="col">{markup(head)}</th>' for head in grid.heads)
     rows = "\n".join(_row(row, i in grid.rules) for i, row in enumerate(grid.rows))
     if not grid.rows:
         rows = f'<tr class="not-run"><th scope="row" colspan="{len(grid.heads)}">not run</th></tr>'
     wide = " widest" if len(grid.heads) > 11 else " wide" if len(grid.heads) > 8 else ""
     return (
-        f'<div class="grid{wide}"><p class="caption">{words(grid.caption)}</p>'
+        f'<div class="grid{wide}"><p class="caption">{markup(grid.caption)}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead>{groups}'
         f"<tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></div>"
     )
@@ -163,14 +163,14 @@ def _grid(grid: Grid) -> str:
 
 def _row(row: Sequence[Content], ruled: bool) -> str:
     first, *rest = row
-    head = f'<th scope="row">{words(first) if isinstance(first, str) else words(first.top)}</th>'
+    head = f'<th scope="row">{markup(first) if isinstance(first, str) else markup(first.top)}</th>'
     return f"<tr{' class=rule' if ruled else ''}>{head}{''.join(map(_content, rest))}</tr>"
 
 
 def _content(content: Content) -> str:
     if isinstance(content, str):
         kind = ' class="number"' if _NUMERIC.match(content) else ""
-        return f"<td{kind}>{words(content)}</td>"
+        return f"<td{kind}>{markup(content)}</td>"
     return _stack(content)
 
 

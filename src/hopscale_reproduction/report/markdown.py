@@ -24,7 +24,7 @@ LEGEND = (
 
 
 def render(report: Report) -> str:
-    """The whole report as Markdown whose tables are aligned."""
+    """The report as Markdown whose tables are aligned."""
     lines = [f"# {report.title}", "", "A reproduction: " + " · ".join(report.facts), "", LEGEND, ""]
     for section in report.sections:
         lines += [f"## {section.title}", ""]
@@ -47,7 +47,7 @@ def _block(block: Block) -> list[str]:
             if chart.empty:
                 return [f"{caption} Not run."]
             return [f"![{caption}](figures/{chart.name}.png)"]
-        case Image(path, caption):
+        case Image(path=path, caption=caption):
             return [f"![{caption}]({path.parent.name}/{path.name})"]
         case Fold(summary, blocks):
             lines = [f"**{summary}**", ""]

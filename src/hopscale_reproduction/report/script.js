@@ -63,7 +63,7 @@ function symbol(style, x, y, r) {
 
 function draw(figure) {
   const chart = data.charts[figure.dataset.chart];
-  const live = figure.querySelector(".live");
+  const view = figure.querySelector(".explore");
   const hidden = new Set();
   const panels = document.createElement("div");
   panels.className = "panels";
@@ -71,7 +71,7 @@ function draw(figure) {
   panels.style.gridTemplateColumns = `repeat(auto-fit, minmax(max(min(100%, 15rem), ${share}), 1fr))`;
   const narrow = figure.clientWidth < 560;
   const redraw = () => panels.replaceChildren(...chart.panels.map((panel) => drawPanel(panel, hidden, narrow)));
-  live.append(legend(chart, hidden, redraw), panels);
+  view.append(legend(chart, hidden, redraw), panels);
   redraw();
 }
 
@@ -252,11 +252,11 @@ for (const figure of document.querySelectorAll("figure[data-chart]")) {
   const buttons = figure.querySelectorAll(".views button");
   for (const button of buttons)
     button.onclick = () => {
-      const live = button.dataset.view === "live";
+      const explore = button.dataset.view === "explore";
       for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
-      if (live && !figure.querySelector(".panels")) draw(figure);
-      figure.querySelector(".live").hidden = !live;
-      figure.querySelector(".print").hidden = live;
+      if (explore && !figure.querySelector(".panels")) draw(figure);
+      figure.querySelector(".explore").hidden = !explore;
+      figure.querySelector(".figure").hidden = explore;
       hide();
     };
 }

@@ -1,8 +1,8 @@
-"""A printed figure, made ready to stand inside a page."""
+"""A printed figure, as an element of a page."""
 
 import re
 
-from hopscale_reproduction.charts.chart import COLORS
+from hopscale_reproduction.chart import COLORS
 
 _LONG = re.compile(r"scale\([^)]*\)|(\d+\.\d)\d+")
 _ID = re.compile(r' id="([^"]*)"|((?:url\(|href=")#)([^")]*)')
@@ -32,15 +32,15 @@ def inline(text: str, name: str, label: str) -> str:
 
 def _names(body: str, name: str) -> str:
     """Short identifiers for what is referred to, none for the rest."""
-    known: dict[str, str] = {}
+    short: dict[str, str] = {}
     for match in _ID.finditer(body):
         if match[3]:
-            known.setdefault(match[3], f"{name}{len(known)}")
+            short.setdefault(match[3], f"{name}{len(short)}")
 
     def rename(match: re.Match) -> str:
         if match[3]:
-            return match[2] + known[match[3]]
-        return f' id="{known[match[1]]}"' if match[1] in known else ""
+            return match[2] + short[match[3]]
+        return f' id="{short[match[1]]}"' if match[1] in short else ""
 
     return _ID.sub(rename, body)
 
@@ -53,7 +53,7 @@ def _classes(body: str, name: str) -> str:
         return f' class="{styles.setdefault(match[1], f"{name}s{len(styles)}")}"'
 
     body = _STYLE.sub(shorten, body)
-    rules = "".join(f".{known}{{{_colors(style)}}}" for style, known in styles.items())
+    rules = "".join(f".{label}{{{_colors(style)}}}" for style, label in styles.items())
     return body.replace(">", f"><style>{rules}</style>", 1)
 
 
