@@ -19,6 +19,7 @@ from hopscale.paper import instances
 from hopscale.sampler import Sampler
 from hopscale.samplers import GWG, LBP, RWM
 from hopscale.target import State, Target, as_float
+from hopscale_reproduction.checks import check, check_names
 from hopscale_reproduction.revisions import with_revision
 
 # The readings behind the paper's tables: where text and tables differ, these gave the tables.
@@ -32,6 +33,20 @@ TABLE_DETAIL = {"rwm": "", "gwg": "once", "lbp": "same"}
 
 Options = tuple[tuple[str, Any], ...]
 
+# What settings and results of a run are, when they come from a file.
+SETTINGS = {
+    **dict.fromkeys(("model", "config", "sampler", "balance", "detail", "statistic"), "text"),
+    **dict.fromkeys(("size", "instance", "chains", "warmup", "draws", "seed"), "an integer"),
+    "rate": "a number or null",
+    "scale": "a number",
+    "options": "an object",
+}
+RESULTS = {
+    **dict.fromkeys(("scale", "acceptance", "ejd", "ess", "r_hat", "seconds"), "a number"),
+    **dict.fromkeys(("acceptance_error", "ejd_error", "ess_error"), "a number"),
+    "side_by_side": "an integer",
+}
+
 
 class AnyCell(Protocol):
     """What can be run and kept: `settings` decide its result, `kind` says what it is."""
@@ -39,6 +54,11 @@ class AnyCell(Protocol):
     kind: ClassVar[str]
 
     def settings(self) -> dict[str, Any]: ...
+
+    @staticmethod
+    def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
+        """Raise a ValueError unless they could be those of such a cell."""
+        ...
 
 
 # Roles of runs, as rows of the paper's tables: X-1, AX, and the rates of which GX is the best.
@@ -91,6 +111,13 @@ class Cell:
         settings = {**dataclasses.asdict(self), "options": dict(self.options)}
         del settings["role"]
         return with_revision(settings, self.model, self.sampler, "loop", "diagnostics")
+
+    @staticmethod
+    def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
+        """Raise a ValueError unless they could be those of a run."""
+        check("settings", settings, SETTINGS)
+        check_names("settings", settings, SETTINGS)
+        check("results", results, RESULTS)
 
     def but(self, **changes: Any) -> "Cell":
         """The cell with some settings changed."""

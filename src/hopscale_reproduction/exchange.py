@@ -10,8 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hopscale_reproduction.experiments import cell_types
 from hopscale_reproduction.files import replacing
-from hopscale_reproduction.store import FIELDS, PARTS, Row, Store
+from hopscale_reproduction.rows import FIELDS, PARTS, Row
+from hopscale_reproduction.store import Store
 
 
 def write(store: Store, file: Path) -> int:
@@ -26,22 +28,38 @@ def write(store: Store, file: Path) -> int:
 
 
 def read(store: Store, file: Path) -> int:
-    """Add the cells of a file to a store; how many were new."""
+    """Add the cells of a file to a store; how many were new.
+
+    Raises:
+        ValueError: naming the first row that is wrong; then none is added.
+    """
     before = len(store.rows())
     _, from_text = _format(file)
     try:
-        rows = [_checked(row) for row in from_text(file.read_bytes().decode())]
+        found = from_text(file.read_bytes().decode("utf-8-sig"))  # spreadsheets begin with a mark
+        rows = [_checked(number, row) for number, row in enumerate(found, start=1)]
+        if not rows:
+            raise ValueError("there is no row in it")
     except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
         raise ValueError(f"{file} does not hold exported results: {error}.") from error
     store.add_all(rows)
     return len(store.rows()) - before
 
 
-def _checked(row: dict[str, Any]) -> Row:
-    """A row of a file; raises where a field is missing or of another kind."""
-    for name in FIELDS:
-        if not isinstance(row[name], dict if name in PARTS else str):
-            raise TypeError(f"{name} is {row[name]!r}")
+def _checked(number: int, row: dict[str, Any]) -> Row:
+    """A row of a file; raises where a field is missing or cannot be what it should be."""
+    try:
+        for name in FIELDS:
+            if name not in row:
+                raise ValueError(f"{name} is missing")
+            if not isinstance(row[name], dict if name in PARTS else str):
+                raise ValueError(f"{name} is {row[name]!r}")
+        cells = cell_types()
+        if row["kind"] not in cells:
+            raise ValueError(f"kind must be one of {', '.join(cells)}; it is {row['kind']!r}")
+        cells[row["kind"]].check(row["settings"], row["results"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"in row {number}, {error}") from error
     return Row({name: row[name] for name in FIELDS})
 
 

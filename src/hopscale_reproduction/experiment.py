@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from hopscale_reproduction.cells import AnyCell
+from hopscale_reproduction.cells import AnyCell, Cell
 from hopscale_reproduction.report.blocks import Block, Claim
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Experiment:
         cells: `cells(profile, find)` lists the cells of a profile. Some follow from others (a grid
             of rates starts at a measured one): `find` looks up what is there, and the list is asked
             for again until nothing in it is left to run.
+        cell_type: of its cells.
         procedure: how a cell is run; None for runs of samplers, which go in batches.
         parts: what the report says. A part that several experiments share appears once.
         claims: of the paper, judged by a snapshot; shared ones appear once.
@@ -87,6 +88,7 @@ class Experiment:
     name: str
     title: str
     cells: Callable[[str, Find], Iterable[AnyCell]]
+    cell_type: type[AnyCell] = Cell
     procedure: Procedure | None = None
     parts: tuple[Part, ...] = ()
     claims: "tuple[Callable[[Snapshot], Claim], ...]" = ()

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from hopscale_reproduction.cells import AnyCell, digest
 from hopscale_reproduction.experiment import Experiment, Results
-from hopscale_reproduction.store import Row, Store
+from hopscale_reproduction.rows import Row
+from hopscale_reproduction.store import Store
 
 T = TypeVar("T")
 

@@ -2,15 +2,12 @@
 
 A row is written in one transaction when its cell is done, so a process killed at any moment
 loses the cells it had in flight and nothing else. Processes may share a store: each claims the
-cells it is about to run, a minute at a time, and leaves alone what others have claimed.
+cells it is about to run, a minute at a time, and leaves alone what others have claimed. A row that
+is not what was written, by its checksum, counts as not run, and is named in `Store.damaged`.
 """
 
 import contextlib
-import datetime
-import functools
-import json
 import os
-import platform
 import socket
 import sqlite3
 import threading
@@ -20,25 +17,34 @@ from pathlib import Path
 from typing import Any
 
 from hopscale_reproduction.cells import digest
+from hopscale_reproduction.rows import (
+    CHECKED,
+    COLUMNS,
+    DamagedRowError,
+    Row,
+    checksum_of,
+    decode,
+    encode,
+    new_row,
+)
 
 APPLICATION = 0x686F7073  # marks the file as a store: "hops"
-VERSION = 1
+VERSION = 2  # 1 had no checksums; it is brought up to date when opened
 LEASE_SECONDS = 60.0
-FIELDS = ("kind", "settings", "results", "versions", "hardware", "created")  # of a row
-PARTS = ("settings", "results", "versions")  # those that are JSON objects
 
 _SCHEMA = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
     """CREATE TABLE cells (
         key TEXT PRIMARY KEY,       -- digest of the settings
-        kind TEXT NOT NULL,         -- "run" of a sampler, or the name of another experiment
+        kind TEXT NOT NULL,         -- "run" of a sampler, or what else was computed
         settings TEXT NOT NULL,     -- JSON
         seed INTEGER,
         results TEXT NOT NULL,      -- JSON
         versions TEXT NOT NULL,     -- JSON
         hardware TEXT NOT NULL,
-        created TEXT NOT NULL
+        created TEXT NOT NULL,
+        checksum TEXT NOT NULL
     )""",
     """CREATE TABLE claims (
         key TEXT PRIMARY KEY,
@@ -46,10 +52,8 @@ _SCHEMA = (
         until REAL NOT NULL
     )""",
 )
-
-
-class Row(dict):
-    """A stored cell: `settings`, `results`, `versions`, and plain fields by name."""
+# The bytes as they are: a damaged row need not be text.
+_SELECT = f"SELECT rowid, checksum, {', '.join(f'CAST({c} AS BLOB)' for c in CHECKED)} FROM cells"
 
 
 class Store:
@@ -67,6 +71,7 @@ class Store:
     def __init__(self, path: str | Path, owner: str | None = None):
         self.path = Path(path)
         self.damaged: dict[str, str] = {}  # rows that were left out: which, and why
+        self._damaged_keys: set[str] = set()
         self._owner = owner or f"{socket.gethostname()}:{os.getpid()}"
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"cannot open {self.path}: no folder {self.path.parent}.")
@@ -88,12 +93,27 @@ class Store:
                         self._db.execute(statement)
         if self._number("PRAGMA application_id") != APPLICATION:
             raise ValueError(f"{self.path} is an SQLite file, but not a store of results.")
+        self._add_checksums()
         version = self._number("PRAGMA user_version")
         if version != VERSION:
             raise ValueError(
                 f"{self.path} has format {version}; this version of hopscale reads {VERSION}. "
                 "Use another --out."
             )
+
+    def _add_checksums(self) -> None:
+        """Bring a store of format 1 up to date."""
+        if self._number("PRAGMA user_version") != 1:
+            return
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            if self._number("PRAGMA user_version") != 1:
+                return  # another process was first
+            self._db.execute("ALTER TABLE cells ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
+            found = self._db.execute(_SELECT).fetchall()
+            pairs = [(checksum_of(columns), row) for row, _, *columns in found]
+            self._db.executemany("UPDATE cells SET checksum = ? WHERE rowid = ?", pairs)
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     def _number(self, query: str) -> int:
         return self._db.execute(query).fetchone()[0]
@@ -109,44 +129,45 @@ class Store:
     def get(self, settings: dict[str, Any]) -> dict[str, Any] | None:
         """The results of the cell with these settings; None if it was not run."""
         with self._errors():
-            row = self._db.execute(
-                "SELECT results FROM cells WHERE key = ?", (digest(settings),)
-            ).fetchone()
-        return json.loads(row[0]) if row else None
+            found = self._db.execute(f"{_SELECT} WHERE key = ?", (digest(settings),)).fetchone()
+        row = self._decoded(found) if found else None
+        return None if row is None else row["results"]
 
     def put(self, settings: dict[str, Any], results: dict[str, Any], kind: str = "run") -> None:
         """Keep the results of a cell. The first to come stay."""
         self.add_all([new_row(settings, results, kind)])
 
-    def add_all(self, rows: Iterable["Row"]) -> None:
-        """Keep cells that were stored before: all of them, or none where that fails."""
-        values = [_values(row) for row in rows]
+    def add_all(self, rows: Iterable[Row]) -> None:
+        """Keep cells, in the order given: all of them, or none where that fails.
+
+        Cells that the store has stay as they are, unless they are damaged.
+        """
+        values = [encode(row) for row in rows]
+        keys = [value[:1] for value in values]
+        marks = ", ".join("?" * (len(COLUMNS) + 1))
         with self._errors(), self._db:
-            self._db.executemany(
-                "INSERT OR IGNORE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values
-            )
-            keys = [value[:1] for value in values]
+            damaged = [key for key in keys if key[0] in self._damaged_keys]
+            self._db.executemany("DELETE FROM cells WHERE key = ?", damaged)
+            self._db.executemany(f"INSERT OR IGNORE INTO cells VALUES ({marks})", values)
             self._db.executemany("DELETE FROM claims WHERE key = ?", keys)
+        self._damaged_keys -= {key for (key,) in damaged}
 
     def rows(self, kind: str | None = None) -> list[Row]:
-        """All cells, or all of one kind, in the order they were stored."""
-        query = "SELECT kind, settings, results, versions, hardware, created FROM cells"
-        chosen = () if kind is None else (kind,)
+        """All cells, or all of one kind, in the order they were stored; damaged ones apart."""
         with self._errors():
-            found = self._db.execute(
-                query + (" WHERE kind = ?" if chosen else "") + " ORDER BY rowid", chosen
-            ).fetchall()
-        return [
-            Row(
-                kind=kind,
-                settings=json.loads(settings),
-                results=json.loads(results),
-                versions=json.loads(version_text),
-                hardware=machine,
-                created=created,
-            )
-            for kind, settings, results, version_text, machine, created in found
-        ]
+            found = self._db.execute(f"{_SELECT} ORDER BY rowid").fetchall()
+        rows = (self._decoded(columns) for columns in found)
+        return [row for row in rows if row is not None and kind in (None, row["kind"])]
+
+    def _decoded(self, found: tuple) -> Row | None:
+        """A row; None, and a note of it, if it is damaged."""
+        number, checksum, *columns = found
+        try:
+            return decode(columns, checksum)
+        except DamagedRowError as error:
+            self.damaged[f"row {number}"] = str(error)
+            self._damaged_keys.add(columns[0].decode(errors="replace"))
+            return None
 
     def claim(self, keys: Iterable[str]) -> set[str]:
         """Claim cells, or claim them again.
@@ -159,7 +180,8 @@ class Store:
             self._db.execute("DELETE FROM claims WHERE until <= ?", (now,))
             held = dict(self._db.execute("SELECT key, owner FROM claims"))
             for key in keys:
-                if self._db.execute("SELECT 1 FROM cells WHERE key = ?", (key,)).fetchone():
+                stored = self._db.execute("SELECT 1 FROM cells WHERE key = ?", (key,)).fetchone()
+                if stored and key not in self._damaged_keys:
                     continue
                 if held.get(key, self._owner) == self._owner or _is_gone(held[key]):
                     lease = (key, self._owner, now + LEASE_SECONDS)
@@ -203,32 +225,6 @@ class Store:
             ) from error
 
 
-def new_row(settings: dict[str, Any], results: dict[str, Any], kind: str = "run") -> Row:
-    """A row of results that were computed here and now."""
-    return Row(
-        kind=kind,
-        settings=settings,
-        results=results,
-        versions=versions(),
-        hardware=hardware(),
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )
-
-
-def _values(row: Row) -> tuple[Any, ...]:
-    """A row as the table has it."""
-    return (
-        digest(row["settings"]),
-        row["kind"],
-        json.dumps(row["settings"], sort_keys=True),
-        row["settings"].get("seed"),
-        json.dumps(row["results"]),
-        json.dumps(row["versions"]),
-        row["hardware"],
-        row["created"],
-    )
-
-
 def _is_gone(owner: str) -> bool:
     """Whether a claim's owner was a process of this machine that no longer runs."""
     host, process = owner.rsplit(":", 1)
@@ -241,39 +237,3 @@ def _is_gone(owner: str) -> bool:
     except PermissionError:
         return False
     return False
-
-
-@functools.cache
-def versions() -> dict[str, str]:
-    """Of what computes the results."""
-    import jax
-    import numpy
-
-    import hopscale
-
-    return {
-        "hopscale": hopscale.__version__,
-        "jax": jax.__version__,
-        "numpy": numpy.__version__,
-        "python": platform.python_version(),
-    }
-
-
-@functools.cache
-def hardware() -> str:
-    """The device that computes, in words."""
-    import jax
-
-    device = jax.devices()[0]
-    if device.platform != "cpu":
-        return str(device.device_kind)
-    return f"{_processor()}, {os.cpu_count()} cores"
-
-
-def _processor() -> str:
-    """The processor's name, where the system tells it."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()

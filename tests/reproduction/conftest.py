@@ -10,6 +10,7 @@ from hopscale_reproduction.store import Store
 @pytest.fixture
 def store(tmp_path):
     with Store(tmp_path / "results.sqlite") as opened:
+        opened._db.execute("PRAGMA synchronous = OFF")  # hundreds of cells, each a transaction
         yield opened
 
 

@@ -7,7 +7,8 @@ from hopscale_reproduction import printed
 from hopscale_reproduction.cells import SINGLE, Cell
 from hopscale_reproduction.experiments import EXPERIMENTS
 from hopscale_reproduction.experiments.finite import HALF, SitesCell
-from hopscale_reproduction.store import Store, new_row
+from hopscale_reproduction.rows import new_row
+from hopscale_reproduction.store import Store
 
 
 def plain(**results) -> dict:

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from stores import by_theory, fill, put
 
-from hopscale_reproduction import store as stores_module
+from hopscale_reproduction import rows
 from hopscale_reproduction.experiments import finite
 from hopscale_reproduction.report import html as page
 from hopscale_reproduction.report.markdown import render as as_markdown
@@ -100,7 +100,7 @@ def test_pictures_of_trained_models_are_part_of_the_page(store, tmp_path):
 
 
 def test_what_comes_from_a_store_is_escaped(store, monkeypatch):
-    monkeypatch.setattr(stores_module, "hardware", lambda: "</script><b>&fast")
+    monkeypatch.setattr(rows, "hardware", lambda: "</script><b>&fast")
     put(store, "ising", lambda c: True)
     snapshot = Snapshot(store, "quick")
     text = page.render(build(snapshot), {}, snapshot)

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,7 +103,8 @@ def test_names_and_groups():
 @pytest.mark.parametrize("profile", ["quick", "paper"])
 def test_cells_of_an_experiment_can_be_built(profile):
     for experiment in EXPERIMENTS:
-        cells = list(experiment.cells(profile, lambda cell: {"acceptance": 0.9, "diverged": True}))
+        done = {"acceptance": 0.9, "diverged": True}
+        cells: list[Any] = list(experiment.cells(profile, lambda cell, done=done: done))
         assert len(set(cells)) == len(cells) or experiment.name == "readings"
         runs = [cell for cell in cells if cell.kind == "run"]
         for cell in runs[:: max(1, len(runs) // 3)]:

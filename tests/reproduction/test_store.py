@@ -1,6 +1,5 @@
 """The result store: nothing lost, nothing run twice, clear words when a file is wrong."""
 
-import json
 import os
 import signal
 import sqlite3
@@ -10,8 +9,8 @@ import time
 
 import pytest
 
-from hopscale_reproduction import exchange, store
-from hopscale_reproduction.cells import Cell, digest
+from hopscale_reproduction import revisions, store
+from hopscale_reproduction.cells import Cell, digest, table_cell
 from hopscale_reproduction.store import Store
 
 SETTINGS = {"model": "ising", "size": 20, "rate": None, "options": {"sign": "+"}, "seed": 3}
@@ -41,6 +40,25 @@ def test_every_setting_of_a_cell_is_in_its_digest():
     for name in cell.settings():
         seen.add(digest(cell.but(**{name: getattr(other, name)}).settings()))
     assert len(seen) == 1 + len(cell.settings())
+
+
+def test_a_role_is_no_setting():
+    cell = table_cell("ising", 20, "C2", "lbp", "barker")
+    assert cell.but(role="grid") == cell
+    assert digest(cell.but(role="grid").settings()) == digest(cell.settings())
+
+
+def test_the_first_revision_has_the_keys_of_the_results_on_record(monkeypatch):
+    """As they were before cells knew of revisions; a later one has others."""
+    cell = table_cell("ising", 20, "C2", "lbp", "barker")
+    first = digest(cell.settings())
+    assert first == "8be2257549d88ab7cceb31031edcfa79d04c2275f07eace7d958c1c91da3c966"
+    assert "revision" not in cell.settings()
+    monkeypatch.setitem(revisions.REVISIONS, "lbp", 2)
+    assert cell.settings()["revision"] == {"lbp": 2}
+    assert digest(cell.settings()) != first
+    assert digest(cell.but(sampler="rwm").settings()) != first
+    assert "revision" not in cell.but(sampler="rwm").settings()
 
 
 def test_the_first_result_stays(tmp_path):
@@ -199,32 +217,66 @@ def test_a_full_disk_keeps_what_was_there(tmp_path):
         assert kept.get(SETTINGS) == RESULTS
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".json"])
-def test_exported_results_come_back_as_they_were(tmp_path, suffix):
-    odd = {**SETTINGS, "config": "", "text": "0.5", "scale": 1.0, "flag": True, "none": None}
-    with Store(tmp_path / "a.sqlite") as kept, Store(tmp_path / "b.sqlite") as other:
+def flip(path, column, old, new):
+    """Change what is stored behind the store's back."""
+    with sqlite3.connect(path) as db:
+        statement = f"UPDATE cells SET {column} = replace({column}, ?, ?)"
+        assert db.execute(f"{statement} WHERE rowid = 2", (old, new)).rowcount == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "old", "new"),
+    [
+        ("results", "1.5", "1.7"),
+        ("settings", '"size": 20', '"size": 21'),
+        ("settings", '"size"', "size"),
+        ("hardware", "cores", "cares"),
+        ("created", "20", "30"),
+        ("key", "a", "b"),
+        ("kind", "run", "ran"),
+    ],
+)
+def test_a_damaged_row_is_named_and_run_again(tmp_path, column, old, new):
+    path = tmp_path / "s.sqlite"
+    all_settings = [{**SETTINGS, "seed": seed} for seed in range(3)]
+    with Store(path) as kept:
+        for settings in all_settings:
+            kept.put(settings, RESULTS)
+    flip(path, column, old, new)
+    with Store(path) as kept:
+        assert [row["settings"]["seed"] for row in kept.rows()] == [0, 2]
+        assert list(kept.damaged) == ["row 2"]
+        assert kept.get(all_settings[1]) is None
+        assert kept.get(all_settings[2]) == RESULTS
+        assert kept.claim([digest(all_settings[1])])
+        kept.put(all_settings[1], {"ejd": 2.0})
+        assert kept.get(all_settings[1]) == {"ejd": 2.0}
+    with Store(path) as kept:
+        assert len(kept.rows()) == 3
+        assert len(kept.damaged) == (column == "key")  # that row is under no one's key
+
+
+def test_bytes_that_are_no_text_are_damage(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as kept:
         kept.put(SETTINGS, RESULTS)
-        kept.put(odd, {"ejd": 0.1 + 0.2, "note": 'a, "b"\nc'}, kind="ebm")
-        assert exchange.write(kept, tmp_path / f"x{suffix}") == 2
-        assert exchange.read(other, tmp_path / f"x{suffix}") == 2
-        assert other.rows() == kept.rows()
-        assert exchange.read(other, tmp_path / f"x{suffix}") == 0
-
-
-def test_files_that_cannot_be_exchanged_are_refused(tmp_path):
-    with Store(tmp_path / "a.sqlite") as kept:
-        with pytest.raises(ValueError, match=r"\.csv or \.json"):
-            exchange.write(kept, tmp_path / "x.txt")
-        with pytest.raises(FileNotFoundError, match="no folder"):
-            exchange.write(kept, tmp_path / "nowhere" / "x.csv")
-        plain = {"kind": "run", "results": {}, "versions": {}, "hardware": "", "created": ""}
-        rows = ([plain], [{**plain, "settings": 3}], [{**plain, "settings": {}, "kind": None}])
-        for text in ('[{"settings"', '{"a": 1}', "[1]", *map(json.dumps, rows)):
-            (tmp_path / "x.json").write_text(text)
-            with pytest.raises(ValueError, match=r"x\.json does not hold exported results"):
-                exchange.read(kept, tmp_path / "x.json")
-        for text in ("a,b\n1,2\n", "kind,settings.a\nrun,1,2,3\n"):
-            (tmp_path / "x.csv").write_text(text)
-            with pytest.raises(ValueError, match=r"x\.csv does not hold exported results"):
-                exchange.read(kept, tmp_path / "x.csv")
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE cells SET results = CAST(x'ff' || results AS TEXT)")
+    with Store(path) as kept:
         assert kept.rows() == []
+        assert list(kept.damaged) == ["row 1"]
+
+
+def test_a_store_without_checksums_is_brought_up_to_date(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as kept:
+        kept.put(SETTINGS, RESULTS)
+        before = kept.rows()
+    with sqlite3.connect(path) as db:
+        db.execute("ALTER TABLE cells DROP COLUMN checksum")
+        db.execute("PRAGMA user_version = 1")
+    with Store(path) as kept, Store(path) as other:
+        assert kept.rows() == other.rows() == before
+        assert kept.get(SETTINGS) == RESULTS
+        kept.put({**SETTINGS, "seed": 9}, RESULTS)
+        assert len(kept.rows()) == 2

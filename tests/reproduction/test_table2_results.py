@@ -9,8 +9,8 @@ from hopscale_reproduction.experiments.table2.cells import COLUMNS, PROFILES, Tr
 from hopscale_reproduction.experiments.table2.search import FewestSteps
 from hopscale_reproduction.report.markdown import render as as_markdown
 from hopscale_reproduction.report.writing import build, claims
+from hopscale_reproduction.rows import new_row
 from hopscale_reproduction.snapshot import Snapshot
-from hopscale_reproduction.store import new_row
 
 QUICK = PROFILES["quick"]
 

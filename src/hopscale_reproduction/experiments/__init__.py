@@ -3,6 +3,7 @@
 To add one, write a module with an `EXPERIMENT` (see `experiment.py`) and list it here.
 """
 
+from hopscale_reproduction.cells import AnyCell
 from hopscale_reproduction.experiment import SLOW, Experiment
 from hopscale_reproduction.experiments import (
     finite,
@@ -17,7 +18,7 @@ from hopscale_reproduction.experiments import (
     weights,
 )
 
-__all__ = ["EXPERIMENTS", "choices", "named"]
+__all__ = ["EXPERIMENTS", "cell_types", "choices", "named"]
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *sampling.EXPERIMENTS,
@@ -50,6 +51,11 @@ ALIASES = {
 def choices() -> list[str]:
     """The words that the command line understands."""
     return [*GROUPS, *(experiment.name for experiment in EXPERIMENTS), "default", "all"]
+
+
+def cell_types() -> dict[str, type[AnyCell]]:
+    """The types of all cells, by the kind that the store knows them by."""
+    return {experiment.cell_type.kind: experiment.cell_type for experiment in EXPERIMENTS}
 
 
 def named(names: list[str]) -> list[Experiment]:

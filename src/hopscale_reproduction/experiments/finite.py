@@ -15,6 +15,7 @@ import numpy as np
 
 from hopscale_reproduction import printed
 from hopscale_reproduction.chart import Chart, Panel, Point, Series, line
+from hopscale_reproduction.checks import check, check_names
 from hopscale_reproduction.experiment import Context, Experiment, Find, Part, Results
 from hopscale_reproduction.fits import slope
 from hopscale_reproduction.formatting import number, span
@@ -27,6 +28,7 @@ RATE = 0.574
 HALF, ZERO = "half", "zero"  # what p is close to
 EPSILONS = {HALF: (0.1, 0.05, 0.025, 0.0125), ZERO: (0.01, 0.005, 0.0025, 0.00125)}
 PATHS = ("reversed", "same")
+BEST = {"best_rate": "a number or null", "best_share": "a number or null"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +47,15 @@ class SitesCell:
     def settings(self) -> dict[str, Any]:
         own = {"experiment": NAME, "case": self.case, "epsilon": self.epsilon, "rate": RATE}
         return with_revision(own, NAME)
+
+    @staticmethod
+    def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
+        """Raise a ValueError unless they could be those of such an entry."""
+        needed = {"experiment": "text", "case": "text", "epsilon": "a number", "rate": "a number"}
+        check("settings", settings, needed)
+        check_names("settings", settings, needed)
+        check("results", results, {"ours": "an object", **BEST})
+        check("results.ours", results["ours"], dict.fromkeys(PATHS, "an integer"))
 
 
 def cells(profile: str, find: Find) -> Iterator[SitesCell]:
@@ -258,6 +269,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     title="Sites needed",
     cells=cells,
+    cell_type=SitesCell,
     procedure=Count(),
     parts=(Part("theory", NAME, blocks),),
     claims=(claim,),

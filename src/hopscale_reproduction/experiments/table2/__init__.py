@@ -39,6 +39,7 @@ def experiment(
         name="table2",
         title="Training deep EBMs",
         cells=cells,
+        cell_type=TrainingCell,
         procedure=procedure or Training(),
         parts=(
             Part("training", "training", results.blocks),

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from hopscale_reproduction.cells import SINGLE, TUNED
+from hopscale_reproduction.checks import check, check_names
 from hopscale_reproduction.revisions import with_revision
 
 COLUMNS = {
@@ -13,6 +14,18 @@ COLUMNS = {
     "ALBP_s": ("sqrt", TUNED),
 }
 REFERENCE = "ALBP_s"
+
+# What settings and results of a model are, when they come from a file.
+SETTINGS = {
+    **dict.fromkeys(("experiment", "data", "network", "precision", "balance", "variant"), "text"),
+    **dict.fromkeys(
+        ("channels", "iterations", "warmup", "buffer", "chains", "betas", "repeats", "steps"),
+        "an integer",
+    ),
+    "seed": "an integer",
+    **dict.fromkeys(("rate", "average", "resample"), "a number"),
+}
+LIKELIHOOD = dict.fromkeys(("log_likelihood", "error", "effective"), "a number")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +127,15 @@ class TrainingCell:
         own = {"data": self.data, "steps": self.steps, "seed": self.seed}
         settings = {"experiment": "ebm", **shared, **own, "balance": balance, "variant": variant}
         return with_revision(settings, "table2")
+
+    @staticmethod
+    def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
+        """Raise a ValueError unless they could be those of a model."""
+        check("settings", settings, SETTINGS)
+        check_names("settings", settings, SETTINGS)
+        check("results", results, {"diverged": "true or false"})
+        if not results["diverged"]:
+            check("results", results, LIKELIHOOD)
 
     @property
     def is_first_reference(self) -> bool:
