@@ -36,8 +36,8 @@ def check(part: str, values: Mapping[str, Any], needed: Mapping[str, str]) -> No
             raise ValueError(f"{part}.{name} must be {kind}; it is {values[name]!r}")
 
 
-def check_names(part: str, values: Mapping[str, Any], known: Mapping[str, str]) -> None:
-    """Raise for names that are not among the known ones; "revision" is always one."""
+def check_names(part: str, values: Mapping[str, Any], allowed: Mapping[str, str]) -> None:
+    """Raise for names that are not among the allowed ones; "revision" always is."""
     for name in values:
-        if name not in known and name != "revision":
-            raise ValueError(f"{part}.{name} is not known")
+        if name not in allowed and name != "revision":
+            raise ValueError(f"{part}.{name} is not a name that is used")

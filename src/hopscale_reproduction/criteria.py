@@ -1,7 +1,7 @@
 """How close to a printed number ours has to be.
 
 One draw of p moves a column of N = 100 by more than a larger one; the weights of the FHMM are not
-given and had to be fitted; those of the RBM were trained anew, so its numbers are shown and not
+given and had to be fitted; those of the RBM were trained again, so its numbers are shown and not
 judged.
 """
 

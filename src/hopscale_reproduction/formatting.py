@@ -76,6 +76,6 @@ def percent(value: float, signed: bool = False) -> str:
 
 
 def span(values: Sequence[float], digits: int) -> str:
-    """From the least to the greatest; one number where they read the same."""
+    """From the smallest to the largest; one number where they read the same."""
     low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
     return low if low == high else f"{low}–{high}"

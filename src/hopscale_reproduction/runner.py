@@ -38,7 +38,7 @@ class Runner:
     """Runs experiments one after the other.
 
     Args:
-        store: where results are kept.
+        store: where results are put.
         profile: "quick" or "paper".
         minutes: stop after this long; the cells done until then are kept. None: no limit.
         console: where progress is shown: bars on a terminal, else a line for each experiment.

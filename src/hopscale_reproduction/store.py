@@ -178,12 +178,12 @@ class Store:
         with self._errors(), self._db:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.execute("DELETE FROM claims WHERE until <= ?", (now,))
-            held = dict(self._db.execute("SELECT key, owner FROM claims"))
+            claimed = dict(self._db.execute("SELECT key, owner FROM claims"))
             for key in keys:
                 stored = self._db.execute("SELECT 1 FROM cells WHERE key = ?", (key,)).fetchone()
                 if stored and key not in self._damaged_keys:
                     continue
-                if held.get(key, self._owner) == self._owner or _is_gone(held[key]):
+                if claimed.get(key, self._owner) == self._owner or _is_gone(claimed[key]):
                     lease = (key, self._owner, now + LEASE_SECONDS)
                     self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", lease)
                     mine.add(key)

@@ -64,10 +64,10 @@ def test_long_traces_are_kept_in_blocks(monkeypatch):
     cell = table_cell("bernoulli", 30, "C2", "lbp", "barker", **{**LENGTH, "draws": 800})
     complete = run([cell])[0]
     monkeypatch.setattr(batch, "BLOCKS", 200)
-    made = Batch([cell])
-    assert made.block == 4
-    assert made.run(lambda steps: True)
-    found = made.results()[0]
+    batch_of_one = Batch([cell])
+    assert batch_of_one.block == 4
+    assert batch_of_one.run(lambda steps: True)
+    found = batch_of_one.results()[0]
     assert found["ejd"] == complete["ejd"]
     np.testing.assert_allclose(found["ess"], complete["ess"], rtol=0.05)
 

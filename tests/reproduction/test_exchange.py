@@ -25,56 +25,56 @@ MODEL = TrainingCell(PROFILES["quick"], "digits", "LBP_b-1", 1, 0)
 
 def filled(path) -> Store:
     """A store with a cell of every kind."""
-    opened = Store(path)
-    opened.put(RUN.settings(), plain(ejd=0.1 + 0.2, ejd_error=float("nan")))
-    opened.put(Cell("identical", 9, "", "rwm", options=(("p", 0.5),)).settings(), plain(scale=1.0))
-    opened.put(SITES.settings(), sites(SITES), SITES.kind)
-    opened.put(MODEL.settings(), {"diverged": True, "why": 'a, "b"\nc'}, MODEL.kind)
-    return opened
+    store = Store(path)
+    store.put(RUN.settings(), plain(ejd=0.1 + 0.2, ejd_error=float("nan")))
+    store.put(Cell("identical", 9, "", "rwm", options=(("p", 0.5),)).settings(), plain(scale=1.0))
+    store.put(SITES.settings(), sites(SITES), SITES.kind)
+    store.put(MODEL.settings(), {"diverged": True, "why": 'a, "b"\nc'}, MODEL.kind)
+    return store
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".json"])
 def test_exported_results_come_back_as_they_were(tmp_path, suffix):
     file = tmp_path / f"x{suffix}"
-    with filled(tmp_path / "a.sqlite") as kept, Store(tmp_path / "b.sqlite") as other:
-        assert exchange.write(kept, file) == 4
+    with filled(tmp_path / "a.sqlite") as opened, Store(tmp_path / "b.sqlite") as other:
+        assert exchange.write(opened, file) == 4
         assert exchange.read(other, file) == 4
-        assert json.dumps(other.rows()) == json.dumps(kept.rows())
+        assert json.dumps(other.rows()) == json.dumps(opened.rows())
         assert exchange.read(other, file) == 0
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".json"])
 def test_a_byte_order_mark_does_not_matter(tmp_path, suffix):
     file = tmp_path / f"x{suffix}"
-    with filled(tmp_path / "a.sqlite") as kept, Store(tmp_path / "b.sqlite") as other:
-        exchange.write(kept, file)
+    with filled(tmp_path / "a.sqlite") as opened, Store(tmp_path / "b.sqlite") as other:
+        exchange.write(opened, file)
         file.write_bytes(codecs.BOM_UTF8 + file.read_bytes())
         assert exchange.read(other, file) == 4
 
 
 @pytest.mark.parametrize("name", ["paper.csv", "table2.csv"])
 def test_the_results_on_record_are_accepted(tmp_path, name):
-    with Store(tmp_path / "s.sqlite") as kept:
-        lines = exchange.read(kept, RECORDS / name)
-        assert lines == len(kept.rows()) > 90
-        assert kept.damaged == {}
+    with Store(tmp_path / "s.sqlite") as opened:
+        lines = exchange.read(opened, RECORDS / name)
+        assert lines == len(opened.rows()) > 90
+        assert opened.damaged == {}
 
 
 def test_files_of_another_kind_are_refused(tmp_path):
-    with Store(tmp_path / "a.sqlite") as kept:
+    with Store(tmp_path / "a.sqlite") as opened:
         with pytest.raises(ValueError, match=r"\.csv or \.json"):
-            exchange.write(kept, tmp_path / "x.txt")
+            exchange.write(opened, tmp_path / "x.txt")
         with pytest.raises(FileNotFoundError, match="no folder"):
-            exchange.write(kept, tmp_path / "nowhere" / "x.csv")
+            exchange.write(opened, tmp_path / "nowhere" / "x.csv")
         for text in ('[{"settings"', '{"a": 1}', "[1]", "[]", "\xff"):
             (tmp_path / "x.json").write_text(text, encoding="latin-1")
             with pytest.raises(ValueError, match=r"x\.json does not hold exported results"):
-                exchange.read(kept, tmp_path / "x.json")
+                exchange.read(opened, tmp_path / "x.json")
         for text in ("", "a,b\n1,2\n", "kind,settings.a\nrun,1,2,3\n"):
             (tmp_path / "x.csv").write_text(text)
             with pytest.raises(ValueError, match=r"x\.csv does not hold exported results"):
-                exchange.read(kept, tmp_path / "x.csv")
-        assert kept.rows() == []
+                exchange.read(opened, tmp_path / "x.csv")
+        assert opened.rows() == []
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_files_of_another_kind_are_refused(tmp_path):
         (1, "results", "r_hat", "missing", "in row 2, results.r_hat is missing"),
         (0, "settings", "size", 20.5, "in row 1, settings.size must be an integer"),
         (0, "settings", "model", "missing", "in row 1, settings.model is missing"),
-        (0, "settings", "colour", "red", "in row 1, settings.colour is not known"),
+        (0, "settings", "colour", "red", "in row 1, settings.colour is not a name that is used"),
         (2, "results", "ours", {}, "in row 3, results.ours.reversed is missing"),
         (3, "results", "diverged", False, "in row 4, results.log_likelihood is missing"),
         (0, "kind", "", "other", "in row 1, kind must be one of run, finite, ebm; it is 'other'"),
@@ -93,8 +93,8 @@ def test_files_of_another_kind_are_refused(tmp_path):
 )
 @pytest.mark.parametrize("suffix", [".csv", ".json"])
 def test_one_wrong_value_keeps_everything_out(tmp_path, suffix, row, part, name, value, said):
-    with filled(tmp_path / "a.sqlite") as kept:
-        rows = json.loads(json.dumps(kept.rows()))
+    with filled(tmp_path / "a.sqlite") as opened:
+        rows = json.loads(json.dumps(opened.rows()))
         if part == "kind":
             rows[row]["kind"] = value
         elif value == "missing":

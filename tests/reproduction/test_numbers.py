@@ -192,15 +192,15 @@ def test_profiles_in_one_store_do_not_mix(store):
 def test_what_a_reading_gains_is_measured(store):
     """Nothing is said before both readings are there."""
 
-    def words():
+    def text():
         return as_markdown(build(Snapshot(store, "quick")))
 
     put(store, "readings", lambda c: c.detail == "same", ejd=20.0)
-    assert "The other reading's" not in words()
+    assert "The other reading's" not in text()
     put(store, "readings", lambda c: c.detail == "reversed" and c.model == "bernoulli", ejd=22.0)
     put(store, "readings", lambda c: c.detail == "reversed" and c.model == "ising", ejd=20.4)
     said = "The other reading's jump distance over that of the tables': Bernoulli 1.10, Ising 1.02."
-    assert said in words()
+    assert said in text()
 
 
 def test_the_command_that_makes_it_again_runs_all_that_is_shown(store):

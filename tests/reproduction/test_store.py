@@ -18,17 +18,17 @@ RESULTS = {"ejd": 1.5, "ess": 10.25}
 
 
 def test_a_cell_is_found_by_all_of_its_settings(tmp_path):
-    with Store(tmp_path / "s.sqlite") as kept:
-        assert kept.get(SETTINGS) is None
-        kept.put(SETTINGS, RESULTS)
-        assert kept.get(dict(reversed(SETTINGS.items()))) == RESULTS
+    with Store(tmp_path / "s.sqlite") as opened:
+        assert opened.get(SETTINGS) is None
+        opened.put(SETTINGS, RESULTS)
+        assert opened.get(dict(reversed(SETTINGS.items()))) == RESULTS
         for name in SETTINGS:
-            assert kept.get({**SETTINGS, name: "other"}) is None
-        row = kept.rows("run")[0]
+            assert opened.get({**SETTINGS, name: "other"}) is None
+        row = opened.rows("run")[0]
         assert (row["settings"], row["results"]) == (SETTINGS, RESULTS)
         assert set(row["versions"]) >= {"hopscale", "jax", "python"}
         assert row["hardware"]
-        assert kept.rows("other") == []
+        assert opened.rows("other") == []
 
 
 def test_every_setting_of_a_cell_is_in_its_digest():
@@ -62,11 +62,11 @@ def test_the_first_revision_has_the_keys_of_the_results_on_record(monkeypatch):
 
 
 def test_the_first_result_stays(tmp_path):
-    with Store(tmp_path / "s.sqlite") as kept:
-        kept.put(SETTINGS, RESULTS)
-        kept.put(SETTINGS, {"ejd": 2.0})
-        assert kept.get(SETTINGS) == RESULTS
-        assert len(kept.rows()) == 1
+    with Store(tmp_path / "s.sqlite") as opened:
+        opened.put(SETTINGS, RESULTS)
+        opened.put(SETTINGS, {"ejd": 2.0})
+        assert opened.get(SETTINGS) == RESULTS
+        assert len(opened.rows()) == 1
 
 
 def test_claims_are_exclusive_until_they_lapse(tmp_path, monkeypatch):
@@ -123,9 +123,9 @@ def test_claims_of_a_dead_process_do_not_hold(tmp_path):
 WRITER = """
 import sys, itertools
 from hopscale_reproduction.store import Store
-with Store(sys.argv[1]) as kept:
+with Store(sys.argv[1]) as opened:
     for i in itertools.count():
-        kept.put({"cell": i, "seed": 0}, {"ejd": i})
+        opened.put({"cell": i, "seed": 0}, {"ejd": i})
         print(i, flush=True)
 """
 
@@ -140,11 +140,11 @@ def test_sigkill_loses_nothing_that_was_stored(tmp_path):
             if int(line) >= 20:
                 os.kill(writer.pid, signal.SIGKILL)
                 break
-    with Store(path) as kept:
-        found = [row["settings"]["cell"] for row in kept.rows()]
+    with Store(path) as opened:
+        found = [row["settings"]["cell"] for row in opened.rows()]
         assert found == list(range(len(found)))
         assert len(found) >= 21
-        kept.put(SETTINGS, RESULTS)
+        opened.put(SETTINGS, RESULTS)
 
 
 def test_two_processes_make_and_share_a_store(tmp_path):
@@ -157,18 +157,18 @@ def test_two_processes_make_and_share_a_store(tmp_path):
         for seed in "ab"
     ]
     assert [writer.wait() for writer in both] == [0, 0]
-    with Store(path) as kept:
-        assert len(kept.rows()) == 80
+    with Store(path) as opened:
+        assert len(opened.rows()) == 80
 
 
 def test_a_store_is_made_at_once_or_not_at_all(tmp_path, monkeypatch):
-    """Killed halfway, the next to come begins anew."""
+    """Killed halfway, the next to come begins again."""
     with monkeypatch.context() as patch:
         patch.setattr(store, "_SCHEMA", (*store._SCHEMA[:3], "CREATE TABLE nothing"))
         with pytest.raises(OSError, match="syntax"):
             Store(tmp_path / "s.sqlite")
-    with Store(tmp_path / "s.sqlite") as kept:
-        assert kept.claim(["a"]) == {"a"}
+    with Store(tmp_path / "s.sqlite") as opened:
+        assert opened.claim(["a"]) == {"a"}
 
 
 def test_files_that_are_no_store_are_named_and_left_alone(tmp_path):
@@ -178,8 +178,8 @@ def test_files_that_are_no_store_are_named_and_left_alone(tmp_path):
         Store(text)
     assert text.read_text().startswith("not a database")
     foreign = tmp_path / "foreign.sqlite"
-    with sqlite3.connect(foreign) as made:
-        made.execute("CREATE TABLE t (x)")
+    with sqlite3.connect(foreign) as db:
+        db.execute("CREATE TABLE t (x)")
     with pytest.raises(ValueError, match="not a store of results"):
         Store(foreign)
     with pytest.raises(FileNotFoundError, match="no folder"):
@@ -189,32 +189,32 @@ def test_files_that_are_no_store_are_named_and_left_alone(tmp_path):
 def test_another_format_is_refused(tmp_path):
     with Store(tmp_path / "s.sqlite"):
         pass
-    with sqlite3.connect(tmp_path / "s.sqlite") as made:
-        made.execute("PRAGMA user_version = 99")
+    with sqlite3.connect(tmp_path / "s.sqlite") as db:
+        db.execute("PRAGMA user_version = 99")
     with pytest.raises(ValueError, match="format 99"):
         Store(tmp_path / "s.sqlite")
 
 
 def test_a_damaged_store_is_named(tmp_path):
     path = tmp_path / "s.sqlite"
-    with Store(path) as kept:
+    with Store(path) as opened:
         for i in range(200):
-            kept.put({"cell": i}, RESULTS)
+            opened.put({"cell": i}, RESULTS)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises((ValueError, OSError), match=r"s\.sqlite"), Store(path) as kept:
-        kept.rows()
+    with pytest.raises((ValueError, OSError), match=r"s\.sqlite"), Store(path) as opened:
+        opened.rows()
 
 
 def test_a_full_disk_keeps_what_was_there(tmp_path):
     path = tmp_path / "s.sqlite"
-    with Store(path) as kept:
-        kept.put(SETTINGS, RESULTS)
-        pages = kept._db.execute("PRAGMA page_count").fetchone()[0]
-        kept._db.execute(f"PRAGMA max_page_count = {pages}")
+    with Store(path) as opened:
+        opened.put(SETTINGS, RESULTS)
+        pages = opened._db.execute("PRAGMA page_count").fetchone()[0]
+        opened._db.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(OSError, match="full"):
-            kept.put({"big": "x" * 100_000}, RESULTS)
-    with Store(path) as kept:
-        assert kept.get(SETTINGS) == RESULTS
+            opened.put({"big": "x" * 100_000}, RESULTS)
+    with Store(path) as opened:
+        assert opened.get(SETTINGS) == RESULTS
 
 
 def flip(path, column, old, new):
@@ -239,44 +239,44 @@ def flip(path, column, old, new):
 def test_a_damaged_row_is_named_and_run_again(tmp_path, column, old, new):
     path = tmp_path / "s.sqlite"
     all_settings = [{**SETTINGS, "seed": seed} for seed in range(3)]
-    with Store(path) as kept:
+    with Store(path) as opened:
         for settings in all_settings:
-            kept.put(settings, RESULTS)
+            opened.put(settings, RESULTS)
     flip(path, column, old, new)
-    with Store(path) as kept:
-        assert [row["settings"]["seed"] for row in kept.rows()] == [0, 2]
-        assert list(kept.damaged) == ["row 2"]
-        assert kept.get(all_settings[1]) is None
-        assert kept.get(all_settings[2]) == RESULTS
-        assert kept.claim([digest(all_settings[1])])
-        kept.put(all_settings[1], {"ejd": 2.0})
-        assert kept.get(all_settings[1]) == {"ejd": 2.0}
-    with Store(path) as kept:
-        assert len(kept.rows()) == 3
-        assert len(kept.damaged) == (column == "key")  # that row is under no one's key
+    with Store(path) as opened:
+        assert [row["settings"]["seed"] for row in opened.rows()] == [0, 2]
+        assert list(opened.damaged) == ["row 2"]
+        assert opened.get(all_settings[1]) is None
+        assert opened.get(all_settings[2]) == RESULTS
+        assert opened.claim([digest(all_settings[1])])
+        opened.put(all_settings[1], {"ejd": 2.0})
+        assert opened.get(all_settings[1]) == {"ejd": 2.0}
+    with Store(path) as opened:
+        assert len(opened.rows()) == 3
+        assert len(opened.damaged) == (column == "key")  # that row is under no one's key
 
 
 def test_bytes_that_are_no_text_are_damage(tmp_path):
     path = tmp_path / "s.sqlite"
-    with Store(path) as kept:
-        kept.put(SETTINGS, RESULTS)
+    with Store(path) as opened:
+        opened.put(SETTINGS, RESULTS)
     with sqlite3.connect(path) as db:
         db.execute("UPDATE cells SET results = CAST(x'ff' || results AS TEXT)")
-    with Store(path) as kept:
-        assert kept.rows() == []
-        assert list(kept.damaged) == ["row 1"]
+    with Store(path) as opened:
+        assert opened.rows() == []
+        assert list(opened.damaged) == ["row 1"]
 
 
 def test_a_store_without_checksums_is_brought_up_to_date(tmp_path):
     path = tmp_path / "s.sqlite"
-    with Store(path) as kept:
-        kept.put(SETTINGS, RESULTS)
-        before = kept.rows()
+    with Store(path) as opened:
+        opened.put(SETTINGS, RESULTS)
+        before = opened.rows()
     with sqlite3.connect(path) as db:
         db.execute("ALTER TABLE cells DROP COLUMN checksum")
         db.execute("PRAGMA user_version = 1")
-    with Store(path) as kept, Store(path) as other:
-        assert kept.rows() == other.rows() == before
-        assert kept.get(SETTINGS) == RESULTS
-        kept.put({**SETTINGS, "seed": 9}, RESULTS)
-        assert len(kept.rows()) == 2
+    with Store(path) as opened, Store(path) as other:
+        assert opened.rows() == other.rows() == before
+        assert opened.get(SETTINGS) == RESULTS
+        opened.put({**SETTINGS, "seed": 9}, RESULTS)
+        assert len(opened.rows()) == 2

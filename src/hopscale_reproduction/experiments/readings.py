@@ -201,7 +201,7 @@ def _rms(values: list[float]) -> float:
 
 def blocks(snapshot: Snapshot) -> list[Block]:
     found = sides(snapshot)
-    made: list[Block] = [
+    content: list[Block] = [
         Head(NAME, "Two readings"),
         Text(
             "The text, the formulas and the tables do not always describe one program. Each "
@@ -212,8 +212,8 @@ def blocks(snapshot: Snapshot) -> list[Block]:
     for question, answer in QUESTIONS.items():
         here = [side for side in found if side.reading.question == question]
         title = question[0].upper() + question[1:]
-        made.append(Fold(title, [Text(answer + _gains(here)), _every_side(here)]))
-    return made
+        content.append(Fold(title, [Text(answer + _gains(here)), _every_side(here)]))
+    return content
 
 
 def _overview(found: list[Misfit]) -> Grid:

@@ -1,5 +1,5 @@
 "use strict";
-// Figures to explore: the page's data, drawn anew; a point shows the cell behind it.
+// Figures to explore: the page's data, drawn here; a point shows the cell behind it.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const tip = document.getElementById("tip");
@@ -8,11 +8,11 @@ const WIDTH = 360, HEIGHT = 250, WIDE = 760;
 const MARGIN = { left: 50, right: 12, top: 26, bottom: 40 };
 
 function element(name, attributes = {}, parent = null, text = "") {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text) made.textContent = text;
-  if (parent) parent.append(made);
-  return made;
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text) node.textContent = text;
+  if (parent) parent.append(node);
+  return node;
 }
 
 const isLine = (series) => ["-", "--", ":"].includes(series.style);
@@ -34,20 +34,20 @@ function scale(values, log, from, to, zero) {
 function ticks(low, high) {
   const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough);
-  const made = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) made.push(i * step);
-  return made;
+  const places = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) places.push(i * step);
+  return places;
 }
 
 function logTicks(low, high) {
   const choices = high - low > 3 ? [1] : high - low > 1.2 ? [1, 3] : [1, 2, 3, 5];
-  const made = [];
+  const places = [];
   for (let e = Math.floor(low); e <= Math.ceil(high); e++)
     for (const m of choices) {
       const at = Math.log10(m) + e;
-      if (at >= low && at <= high) made.push(m * 10 ** e);
+      if (at >= low && at <= high) places.push(m * 10 ** e);
     }
-  return made;
+  return places;
 }
 
 const short = (v) => Number(v.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
@@ -78,10 +78,10 @@ function draw(figure) {
 function legend(chart, hidden, redraw) {
   const box = document.createElement("div");
   box.className = "legend";
-  const known = new Map();
+  const named = new Map();
   for (const panel of chart.panels)
-    for (const series of panel.series) if (series.name && !known.has(series.name)) known.set(series.name, series);
-  for (const [name, series] of known) {
+    for (const series of panel.series) if (series.name && !named.has(series.name)) named.set(series.name, series);
+  for (const [name, series] of named) {
     const button = document.createElement("button");
     button.type = "button";
     button.setAttribute("aria-pressed", "true");
@@ -190,10 +190,10 @@ function explore(svg, points, width) {
   const near = (event) => {
     const box = svg.getBoundingClientRect(), k = width / box.width;
     const mx = (event.clientX - box.left) * k, my = (event.clientY - box.top) * k;
-    let best = -1, least = (28 * k) ** 2;
+    let best = -1, nearest = (28 * k) ** 2;
     points.forEach(({ px, py }, i) => {
       const square = (px - mx) ** 2 + (py - my) ** 2;
-      if (square < least) { best = i; least = square; }
+      if (square < nearest) { best = i; nearest = square; }
     });
     best < 0 ? leave() : choose(best);
   };

@@ -162,7 +162,7 @@ def criterion(snapshot: Snapshot) -> list[Block]:
             "criterion if ours is within 3% of the printed jump distance (Bernoulli N = 100: 6%, "
             "on the mean over draws of p where there are several; FHMM: 12%), and within 15% of "
             "the printed effective sample size relative to ALBP. RBM cells are shown, not judged: "
-            "their weights were trained anew. Where several targets were drawn, rows of R = 1 and "
+            "their weights were trained again. Where several targets were drawn, rows of R = 1 and "
             "of the tuned scale are means over them; a grid is of the first alone, so that it can "
             "be below the tuned scale."
         )
@@ -174,20 +174,20 @@ def model_tables(model: str, snapshot: Snapshot) -> list[Block]:
     table = snapshot.once(tables).get(model)
     if table is None:
         return []
-    made: list[Block] = [Head(f"tables-{model}", TITLES[model])]
+    content: list[Block] = [Head(f"tables-{model}", TITLES[model])]
     for metric in ("ejd", "ess", "seconds"):
         name = f"Table {PAPER_TABLES[model, metric]}. {METRIC_TITLES[metric]}, {TITLES[model]}."
         grid = model_grid(table, metric, f"{name} {EXPLAIN[metric]}")
-        made.append(Fold(name, [grid]) if metric == "seconds" else grid)
-    made += outside(table, Reasons(snapshot))
+        content.append(Fold(name, [grid]) if metric == "seconds" else grid)
+    content += outside(table, Reasons(snapshot))
     sizes = list(dict.fromkeys(column.size for column in table.columns))
     for some in [sizes] if model == "rbm" else [[size] for size in sizes]:
         named = ", ".join(size_label(model, size) for size in some)
         name = f"Figure {PAPER_FIGURES[model]}. {TITLES[model]}, {named}."
         text = f"{name} All samplers: jump distance above, effective sample size a draw below."
         picture = Picture(performance(snapshot, model, some), text)
-        made.append(Fold(f"Performance curves, {named}", [picture]))
-    return made
+        content.append(Fold(f"Performance curves, {named}", [picture]))
+    return content
 
 
 def outside(table: Table, reasons: Reasons) -> list[Block]:

@@ -25,7 +25,7 @@ SETTINGS = {
     "seed": "an integer",
     **dict.fromkeys(("rate", "average", "resample"), "a number"),
 }
-LIKELIHOOD = dict.fromkeys(("log_likelihood", "error", "effective"), "a number")
+LIKELIHOOD: dict[str, str] = dict.fromkeys(("log_likelihood", "error", "effective"), "a number")
 
 
 @dataclasses.dataclass(frozen=True)

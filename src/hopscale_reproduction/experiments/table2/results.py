@@ -134,21 +134,21 @@ def problems(search: Search) -> list[str]:
 
 def summary(profile: Profile, find: Find) -> Table:
     """The table, ours above the paper's, to be printed."""
-    made = Table(title="Table 2: least number of steps an iteration")
+    table = Table(title="Table 2: least number of steps an iteration")
     for name in ("data", "", *COLUMNS):
-        made.add_column(name, justify="right" if name in COLUMNS else "left")
+        table.add_column(name, justify="right" if name in COLUMNS else "left")
     found = steps(Search(profile, find))
     for data in dict.fromkeys(item.data for item in found):
         here = [item for item in found if item.data == data]
         if data in profile.data:
             ours = ["not run" if item.ours is None else str(item.ours) for item in here]
-            made.add_row(data, "ours", *ours)
+            table.add_row(data, "ours", *ours)
         if (data, here[0].column) in paper():
-            made.add_row(data, "paper", *(str(item.paper) for item in here), style="dim")
-    made.caption = (
+            table.add_row(data, "paper", *(str(item.paper) for item in here), style="dim")
+    table.caption = (
         f"within {profile.margin:g} nats of the reference; ~: open, log Z is not known well enough"
     )
-    return made
+    return table
 
 
 # Figure
@@ -249,11 +249,11 @@ def blocks(snapshot: Snapshot) -> list[Block]:
         for data in dict.fromkeys(item.data for item in found)
     ]
     caption = "Table 2. Least number of steps an iteration; below, the paper's."
-    made: list[Block] = [Text(text), Grid(caption, ["data", *COLUMNS], rows)]
-    made += [Text(f"{problem[:1].upper()}{problem[1:]}") for problem in problems(search)]
+    content: list[Block] = [Text(text), Grid(caption, ["data", *COLUMNS], rows)]
+    content += [Text(f"{problem[:1].upper()}{problem[1:]}") for problem in problems(search)]
     drawn = chart(snapshot)
     if drawn.panels:
-        made.append(
+        content.append(
             Picture(
                 drawn,
                 "Validation log-likelihood of each model against the number of steps, with the "
@@ -261,7 +261,7 @@ def blocks(snapshot: Snapshot) -> list[Block]:
                 "symbols at the bottom: training diverged.",
             )
         )
-    return made
+    return content
 
 
 def _cell(item: Steps) -> Stack:
