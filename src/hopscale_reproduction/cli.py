@@ -30,7 +30,8 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help="table1, bernoulli, ising, fhmm, rbm, order, readings, instances, lengths, "
-            "weights, jumps, near-fair, finite, figures, table2, all [all but rbm and table2]",
+            "weights, jumps, near-fair, finite, figures, table2, all [all; "
+            "with --profile paper all but rbm and table2]",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +58,7 @@ def reproduce(
     from hopscale_reproduction.store import Store
 
     _check_profile(profile)
-    wanted = named(names or ["default"])
+    wanted = named(names or ["default"], profile)
     _make(out)
     with Store(out / STORE) as store:
         runner = Runner(store, profile, minutes, data_dir=data_dir)

@@ -17,7 +17,7 @@ Results = dict[str, Any]
 Find = Callable[[Any], Results | None]
 
 PROFILES = ("quick", "paper")
-SLOW = ("rbm", "table2")  # experiments that are not part of a first look
+SLOW = {"quick": (), "paper": ("rbm", "table2")}  # what has to be asked for, by profile
 
 
 class Part(NamedTuple):

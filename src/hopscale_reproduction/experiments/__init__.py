@@ -58,8 +58,12 @@ def cell_types() -> dict[str, type[AnyCell]]:
     return {experiment.cell_type.kind: experiment.cell_type for experiment in EXPERIMENTS}
 
 
-def named(names: list[str]) -> list[Experiment]:
+def named(names: list[str], profile: str = "quick") -> list[Experiment]:
     """Experiments by name or group, in their order here.
+
+    Args:
+        names: "default" is what the profile runs unless told; "all" is everything.
+        profile: "quick" or "paper".
 
     Raises:
         ValueError: for a name that is not among the choices.
@@ -67,7 +71,7 @@ def named(names: list[str]) -> list[Experiment]:
     every = [experiment.name for experiment in EXPERIMENTS]
     groups = {
         "all": every,
-        "default": [name for name in every if name not in SLOW],
+        "default": [name for name in every if name not in SLOW[profile]],
         **GROUPS,
         **{name: [name] for name in every},
         **{old: [new] for old, new in ALIASES.items()},

@@ -202,7 +202,8 @@ def claim(snapshot: Snapshot) -> Claim:
         if fit is not None:
             powers[case] = fit.slope
     if len(powers) < 2:
-        return Claim(NAME, text, "", "not run")
+        why = "Too few numbers were computed for a power." if found else ""
+        return Claim(NAME, text, why, "too short" if found else "not run")
     said = f"Sites go as ε to the power {powers[HALF]:.2f} and {powers[ZERO]:.2f}."
     near = abs(powers[HALF] + 2) < 0.15 and abs(powers[ZERO] + 1) < 0.1
     return Claim(NAME, text, said.replace("-", "−"), "yes" if near else "no")

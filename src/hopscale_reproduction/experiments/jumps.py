@@ -142,7 +142,9 @@ def claim(snapshot: Snapshot) -> Claim:
     everywhere = [jump.correlation for jump in found if not math.isnan(jump.correlation)]
     below = [jump.below for jump in found if not math.isnan(jump.below)]
     if not everywhere:
-        return Claim(NAME, text, "", "not run")
+        begun = bool(snapshot.found(NAME))
+        why = "Too few scales were run for a correlation." if begun else ""
+        return Claim(NAME, text, why, "too short" if begun else "not run")
     said = f"Correlation {span(everywhere, 2)} over {len(everywhere)} test functions"
     if below:
         said += f"; {span(below, 3)} up to the best scale"

@@ -18,7 +18,10 @@ class Bullets(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Something the paper says, and what was found: "yes", "partly", "no" or "not run"."""
+    """Something the paper says, and what was found.
+
+    `status` is "yes", "partly", "no", "too short" for runs that cannot tell, or "not run".
+    """
 
     name: str
     claim: str

@@ -32,6 +32,7 @@ STATUS = {
     "yes": ("✓", "found"),
     "partly": ("◐", "found in part"),
     "no": ("✗", "not found"),
+    "too short": ("?", "too short to judge"),
     "not run": ("–", "not run"),
 }
 MARKS = {
@@ -39,6 +40,7 @@ MARKS = {
     "high": ("▲", "above the criterion"),
     "low": ("▼", "below the criterion"),
 }
+MOST_COLUMNS = 11  # of a table that fits
 _NUMERIC = re.compile(r"^[×+−-]?[\d–.]")
 
 
@@ -142,6 +144,26 @@ def _image(png: bytes, caption: str) -> str:
 
 
 def _grid(grid: Grid) -> str:
+    """A table; one that is too wide for a page as a table for each group of columns."""
+    if len(grid.groups) < 2 or len(grid.heads) <= MOST_COLUMNS:
+        return _table(grid)
+    first, parts = 1, []
+    for name, width in grid.groups[1:]:
+        columns = [0, *range(first, first + width)]
+        parts.append(
+            grid._replace(
+                caption="",
+                heads=[grid.heads[i] for i in columns],
+                rows=[[row[i] for i in columns] for row in grid.rows],
+                groups=(("", 1), (name, width)),
+            )
+        )
+        first += width
+    caption = f'<p class="caption">{markup(grid.caption)}</p>'
+    return f'{caption}<div class="side-by-side">{"".join(map(_table, parts))}</div>'
+
+
+def _table(grid: Grid) -> str:
     groups = ""
     if grid.groups:
         cells = "".join(
@@ -153,9 +175,10 @@ def _grid(grid: Grid) -> str:
     rows = "\n".join(_row(row, i in grid.rules) for i, row in enumerate(grid.rows))
     if not grid.rows:
         rows = f'<tr class="not-run"><th scope="row" colspan="{len(grid.heads)}">not run</th></tr>'
-    wide = " widest" if len(grid.heads) > 11 else " wide" if len(grid.heads) > 8 else ""
+    wide = " wide" if len(grid.heads) > 8 else ""
+    caption = f'<p class="caption">{markup(grid.caption)}</p>' if grid.caption else ""
     return (
-        f'<div class="grid{wide}"><p class="caption">{markup(grid.caption)}</p>'
+        f'<div class="grid{wide}">{caption}'
         f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead>{groups}'
         f"<tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></div>"
     )

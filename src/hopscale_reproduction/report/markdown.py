@@ -15,7 +15,7 @@ from hopscale_reproduction.report.blocks import (
     Text,
 )
 
-STATUS = {"yes": "✓", "partly": "◐", "no": "✗", "not run": "–"}
+STATUS = {"yes": "✓", "partly": "◐", "no": "✗", "too short": "?", "not run": "–"}
 MARKS = {"within": "✓", "high": "▲", "low": "▼", "not run": "", "unjudged": ""}
 LEGEND = (
     "In tables that compare, a cell is ours with the paper's in brackets: ✓ within the criterion, "

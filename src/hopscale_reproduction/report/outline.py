@@ -15,6 +15,7 @@ class Heading(NamedTuple):
     parts: tuple[str, ...] = ()
 
 
+SHORT = Heading("short", "In short")
 BODY = (
     Heading("table-1", "Table 1"),
     Heading("curves", "Performance curves"),

@@ -32,7 +32,7 @@ def section(snapshot: Snapshot) -> Section:
 
 def _command(snapshot: Snapshot) -> str:
     """What runs all that is shown here."""
-    slow = any(snapshot.found(name) for name in SLOW)
+    slow = any(snapshot.found(name) for name in SLOW[snapshot.profile])
     return f"hopscale reproduce{' all' if slow else ''} --profile {snapshot.profile}"
 
 

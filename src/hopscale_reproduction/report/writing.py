@@ -8,7 +8,7 @@ from hopscale_reproduction import drawing, files
 from hopscale_reproduction.experiment import Experiment, Part
 from hopscale_reproduction.report import html, markdown, provenance
 from hopscale_reproduction.report.blocks import Block, Claim, Claims, Report, Section, Text
-from hopscale_reproduction.report.outline import APPENDIX, BODY, CLAIMS, Heading, place
+from hopscale_reproduction.report.outline import APPENDIX, BODY, CLAIMS, SHORT, Heading, place
 from hopscale_reproduction.snapshot import Snapshot
 from hopscale_reproduction.store import Store
 
@@ -54,7 +54,7 @@ def build(snapshot: Snapshot) -> Report:
     """The report, apart from how it is written down."""
     every = [part for experiment in snapshot.experiments.values() for part in experiment.parts]
     parts = list(dict.fromkeys(every))
-    outlined = {heading.name for heading in (*BODY, *APPENDIX)}
+    outlined = {heading.name for heading in (SHORT, *BODY, *APPENDIX)}
     others = {
         part.section: Heading(part.section, part.title or part.section.capitalize())
         for part in reversed(parts)
@@ -66,7 +66,7 @@ def build(snapshot: Snapshot) -> Report:
         title=TITLE,
         facts=_facts(snapshot),
         sections=[
-            _headline(snapshot),
+            _headline(snapshot, parts),
             *(section for section in sections if section.blocks),
             provenance.section(snapshot),
         ],
@@ -88,13 +88,14 @@ def _section(heading: Heading, parts: list[Part], snapshot: Snapshot) -> Section
     return Section(heading.name, heading.title, content)
 
 
-def _headline(snapshot: Snapshot) -> Section:
+def _headline(snapshot: Snapshot, parts: list[Part]) -> Section:
     text = (
         "The paper says how many sites a Metropolis-Hastings step in a discrete space should "
         "change: so many that 57.4% of proposals are accepted for locally balanced proposals, "
         "23.4% for the random walk. What it claims, and what these runs found:"
     )
-    return Section("short", "In short", [Text(text), Claims(claims(snapshot))])
+    section = _section(SHORT, parts, snapshot)
+    return section._replace(blocks=[*section.blocks, Text(text), Claims(claims(snapshot))])
 
 
 def _facts(snapshot: Snapshot) -> list[str]:

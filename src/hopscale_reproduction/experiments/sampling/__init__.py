@@ -1,15 +1,15 @@
 """Sampling from Bernoulli, Ising, FHMM and RBM targets (Section 5.1, Appendix C).
 
 Four experiments of one design, an experiment a model: `plan.py` says what to run, `comparison.py`
-puts it beside the printed numbers, `curves.py`, `tables.py` and `agreement.py` are the figures and
-sections of the report, `claims.py` the paper's claims.
+puts it beside the printed numbers, `curves.py` has efficiency against acceptance; `performance.py`,
+`tables.py` and `agreement.py` are sections of the report, `claims.py` the paper's claims.
 """
 
 import functools
 
 from hopscale.paper import instances
 from hopscale_reproduction.experiment import Experiment, Part
-from hopscale_reproduction.experiments.sampling import agreement, curves, plan, tables
+from hopscale_reproduction.experiments.sampling import agreement, performance, plan, tables
 from hopscale_reproduction.experiments.sampling.claims import CLAIMS
 from hopscale_reproduction.formatting import TITLES
 from hopscale_reproduction.report.blocks import Block, Image, Text
@@ -41,8 +41,9 @@ def _draw_filters() -> bytes:
 
 
 SHARED = (
+    Part("short", "idea", performance.idea),
     Part("table-1", "table-1", tables.table_1),
-    Part("curves", "curves", curves.blocks),
+    Part("curves", "curves", performance.blocks),
     Part("differences", "agreement", agreement.blocks),
     Part("differences", "seconds", agreement.seconds),
     Part("differences", "slips", agreement.slips),

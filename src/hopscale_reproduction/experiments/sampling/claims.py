@@ -23,14 +23,15 @@ def best_rate(sampler: str, balance: str, snapshot: Snapshot) -> Claim:
     name, rate = f"{sampler}-rate", BEST_RATE[sampler]
     text = f"{sampler.upper()} is most efficient where {rate:.1%} of proposals are accepted"
     parts, shares, peaks = [], [], []
-    for model, found in curves_of(snapshot, sampler, balance).items():
+    curves = curves_of(snapshot, sampler, balance)
+    for model, found in curves.items():
         tops = [top.mean for top in map(peak, found) if top is not None]
         shares += [share for share in map(share_of_best, found) if share]
         if tops:
             peaks += tops
             parts.append(f"{TITLES[model]} {span(tops, 2)}")
     if not peaks:
-        return Claim(name, text, "", "not run")
+        return _unanswered(name, text, bool(curves), "Too few rates were run to find a peak.")
     said = f"Curves peak at {', '.join(parts)}"
     if shares:
         said += f"; at {rate} they have {percent(min(shares))} of their best or more"
@@ -39,19 +40,24 @@ def best_rate(sampler: str, balance: str, snapshot: Snapshot) -> Claim:
     return Claim(name, text, f"{said}.", "yes" if near or flat else "partly")
 
 
+def _unanswered(name: str, text: str, begun: bool, why: str) -> Claim:
+    return Claim(name, text, why, "too short") if begun else Claim(name, text, "", "not run")
+
+
 def adaptive(snapshot: Snapshot) -> Claim:
     """The tuned scale against the best of the grid, on the same targets."""
     text = "The adaptive sampler is as good as a grid search"
-    parts, lowest = [], []
+    parts, lowest, begun = [], [], False
     for sampler, balance in reversed(MAIN):
         found = curves_of(snapshot, sampler, balance).values()
+        begun = begun or bool(found)
         every = [share_of_best(points) for curves in found for points in curves]
         shares = [share for share in every if share is not None]
         if shares:
             lowest.append(min(shares))
             parts.append(f"A{sampler.upper()} / G{sampler.upper()} {span(shares, 3)}")
     if not lowest:
-        return Claim("adaptive", text, "", "not run")
+        return _unanswered("adaptive", text, begun, "Too few rates were run for a grid search.")
     said = f"Ratios of jump distances on the same targets: {', '.join(parts)}."
     return Claim("adaptive", text, said, "yes" if min(lowest) >= AS_GOOD else "partly")
 

@@ -99,6 +99,16 @@ def tables(snapshot: Snapshot) -> dict[str, Table]:
     return {model: one for model, one in found.items() if one.columns}
 
 
+def middle(found: dict[str, Table]) -> dict[str, Column]:
+    """The column of Table 1: C2 at the medium size, or at the only one of a profile."""
+    chosen = {}
+    for model, table in found.items():
+        columns = [c for c in table.columns if c.config == "C2"] or table.columns
+        if columns:
+            chosen[model] = columns[min(1, len(columns) - 1)]
+    return chosen
+
+
 def table(snapshot: Snapshot, model: str) -> Table:
     """A model's table, in the columns and rows that the profile has."""
     cells = snapshot.cells(model)

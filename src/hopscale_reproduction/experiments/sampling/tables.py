@@ -7,10 +7,11 @@ from hopscale_reproduction.experiments.sampling.comparison import (
     Entry,
     Table,
     count,
+    middle,
     tables,
     tolerance,
 )
-from hopscale_reproduction.experiments.sampling.curves import middle, performance
+from hopscale_reproduction.experiments.sampling.figures import performance
 from hopscale_reproduction.experiments.sampling.reasons import Reasons
 from hopscale_reproduction.formatting import (
     METRIC_TITLES,

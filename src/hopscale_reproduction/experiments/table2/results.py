@@ -228,7 +228,9 @@ def claim(snapshot: Snapshot) -> Claim:
             parts.append(f"{data}, {name}: {few} against {many}")
             halves.append(half)
     if not parts:
-        return Claim("training", text, "", "not run")
+        begun = bool(trained(search))
+        why = "Too few models were trained to tell." if begun else ""
+        return Claim("training", text, why, "too short" if begun else "not run")
     status = "yes" if all(halves) else "partly" if any(halves) else "no"
     return Claim("training", text, f"{'; '.join(parts)}.", status)
 
