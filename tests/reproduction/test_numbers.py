@@ -11,14 +11,20 @@ from hopscale import theory
 from hopscale_reproduction import printed
 from hopscale_reproduction.cells import Cell
 from hopscale_reproduction.criteria import BEYOND, NOT_RUN, UNJUDGED, WITHIN
-from hopscale_reproduction.experiments import finite, instances, jumps, near_fair
+from hopscale_reproduction.experiments import (
+    EXPERIMENTS,
+    finite,
+    instances,
+    jumps,
+    near_fair,
+)
 from hopscale_reproduction.experiments.near_fair import RATES
 from hopscale_reproduction.experiments.sampling import comparison, curves
 from hopscale_reproduction.experiments.sampling.reasons import Reasons
 from hopscale_reproduction.fits import slope
 from hopscale_reproduction.places import ALBP, ARWM, Column, Method
 from hopscale_reproduction.report.markdown import render as as_markdown
-from hopscale_reproduction.report.writing import build
+from hopscale_reproduction.report.writing import build, claims
 from hopscale_reproduction.snapshot import Snapshot
 from hopscale_reproduction.store import Store
 from hopscale_reproduction.values import Value, mean
@@ -203,12 +209,44 @@ def test_what_a_reading_gains_is_measured(store):
     assert said in text()
 
 
-def test_the_command_that_makes_it_again_runs_all_that_is_shown(store):
-    put(store, "ising", lambda c: True)
-    assert "`hopscale reproduce --profile quick`" in as_markdown(build(Snapshot(store, "quick")))
-    put(store, "rbm", lambda c: True)
-    text = as_markdown(build(Snapshot(store, "quick")))
-    assert "`hopscale reproduce all --profile quick`" in text
+@pytest.mark.parametrize(("profile", "more"), [("quick", ""), ("paper", " all")])
+def test_the_command_that_makes_it_again_runs_all_that_is_shown(store, profile, more):
+    """In the paper's profile the RBM has to be asked for."""
+
+    def text():
+        return as_markdown(build(Snapshot(store, profile)))
+
+    def first(experiment):
+        plan = next(e for e in EXPERIMENTS if e.name == experiment)
+        cell = next(iter(plan.cells(profile, lambda c: None)))
+        store.put(cell.settings(), plain(), cell.kind)
+
+    first("ising")
+    assert f"`hopscale reproduce --profile {profile}`" in text()
+    first("rbm")
+    assert f"`hopscale reproduce{more} --profile {profile}`" in text()
+
+
+@pytest.mark.parametrize(("sizes", "status"), [((), "not run"), ((100,), "too short"),
+                                               ((100, 200, 400), "yes")])  # fmt: skip
+def test_what_is_too_short_to_judge_is_told_from_what_was_not_run(store, sizes, status):
+    plan = next(e for e in EXPERIMENTS if e.name == "order")
+    for cell in plan.cells("quick", lambda c: None):
+        if cell.model == "bernoulli" and cell.size in sizes:
+            store.put(cell.settings(), plain(scale=cell.size ** (2 / 3)))
+    (claim,) = (c for c in claims(Snapshot(store, "quick")) if c.name == "scale-order")
+    assert claim.status == status
+    assert bool(claim.found) == bool(sizes)
+
+
+def test_a_slope_with_a_wide_error_is_not_judged(store):
+    plan = next(e for e in EXPERIMENTS if e.name == "order")
+    scattered = {100: 10.0, 200: 40.0, 400: 30.0}
+    for cell in plan.cells("quick", lambda c: None):
+        if cell.model == "bernoulli" and cell.size in scattered:
+            store.put(cell.settings(), plain(scale=scattered[cell.size]))
+    (claim,) = (c for c in claims(Snapshot(store, "quick")) if c.name == "scale-order")
+    assert claim.status == "too short"
 
 
 @pytest.mark.parametrize(("sampler", "rate"), [("lbp", 0.574), ("rwm", 0.234)])

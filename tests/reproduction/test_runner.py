@@ -92,7 +92,8 @@ def test_cells_claimed_by_another_process_are_waited_for(tmp_path, monkeypatch):
 def test_names_and_groups():
     assert [e.name for e in named(["table1"])] == ["bernoulli", "ising", "fhmm"]
     assert named(["all"]) == list(EXPERIMENTS)
-    default = [e.name for e in named(["default"])]
+    assert named(["default"], "quick") == list(EXPERIMENTS)
+    default = [e.name for e in named(["default"], "paper")]
     assert default == [e.name for e in EXPERIMENTS if e.name not in ("rbm", "table2")]
     earlier = named(["luck", "kept", "fit", "fair", "ebm"])
     assert [e.name for e in earlier] == ["instances", "lengths", "weights", "near-fair", "table2"]

@@ -281,5 +281,8 @@ def pictures(snapshot: Snapshot) -> list[Block]:
     for path in sorted(snapshot.pictures.glob("ebm-*.png")):
         data, _, shown = path.stem.removeprefix("ebm-").rpartition("_")
         found.append(Image(path, f"Deep EBM on {data}: {PICTURES.get(shown, shown)}."))
-    untrained = "Deep EBMs: not trained yet; `hopscale reproduce table2` trains them."
-    return found or [Text(untrained)]
+    if found:
+        return found
+    if trained(search_in(snapshot)):
+        return [Text("Deep EBMs were trained elsewhere; their pictures are not here.")]
+    return [Text("Deep EBMs: not trained yet; `hopscale reproduce table2` trains them.")]
