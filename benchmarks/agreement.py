@@ -6,7 +6,7 @@ Run: python benchmarks/agreement.py
 import numpy as np
 
 import hopscale as hs
-from hopscale.paper import tables
+from hopscale_reproduction import printed as tables
 
 CONFIGS = ("C1", "C2", "C3")
 LENGTH = {"chains": 100, "warmup": 4000, "draws": 4000, "progress": False}

@@ -1,11 +1,10 @@
-"""The paper's instances and printed numbers."""
+"""The paper's instances."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.paper import tables
 
 
 def test_bernoulli_lies_on_its_interval():
@@ -95,10 +94,3 @@ def test_instances_are_reproducible():
 def test_unknown_instances_are_refused(bad):
     with pytest.raises(ValueError, match="must be"):
         bad()
-
-
-def test_printed_numbers():
-    assert tables.value("bernoulli", 800, "C2", "lbp", "barker", "adaptive", "ejd") == 78.63
-    assert tables.value("ising", 50, "C2", "rwm", "", "fixed-1", "ejd") == 0.64
-    assert tables.value("ising", 51, "C2", "rwm", "", "fixed-1", "ejd") is None
-    assert tables.steps("static-mnist", "barker", "fixed-1") == 90

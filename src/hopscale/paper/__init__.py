@@ -1,5 +1,5 @@
-"""The paper's own experiments, by name."""
+"""The paper's target distributions, by name."""
 
-from hopscale.paper.instances import bernoulli, fhmm, ising, rbm
+from hopscale.paper.instances import bernoulli, fhmm, identical, ising, nearly_fair, rbm
 
-__all__ = ["bernoulli", "fhmm", "ising", "rbm"]
+__all__ = ["bernoulli", "fhmm", "identical", "ising", "nearly_fair", "rbm"]

@@ -1,0 +1,214 @@
+"""A cell: one run of the paper's experiments, with everything that decides its result.
+
+Two cells are the same if all their settings are; then they have the same digest, and the second
+need not be run. `Cell.make_target`, `make_sampler`, ... build what the settings name.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+from typing import Any, ClassVar, Protocol
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from hopscale.loop import Hamming, Statistic
+from hopscale.paper import instances
+from hopscale.sampler import Sampler
+from hopscale.samplers import GWG, LBP, RWM
+from hopscale.target import State, Target, as_float
+from hopscale_reproduction.checks import check, check_names
+from hopscale_reproduction.revisions import with_revision
+
+# The readings behind the paper's tables: where text and tables differ, these gave the tables.
+TABLE_READING = {
+    "bernoulli": {"spacing": "even"},
+    "ising": {"sign": "+", "disc": "half"},
+    "fhmm": {"variant": "table", "axis": "time", "squared_weights": 1.15},
+    "rbm": {},
+}
+TABLE_DETAIL = {"rwm": "", "gwg": "once", "lbp": "same"}
+
+Options = tuple[tuple[str, Any], ...]
+
+# What settings and results of a run are, when they come from a file.
+SETTINGS = {
+    **dict.fromkeys(("model", "config", "sampler", "balance", "detail", "statistic"), "text"),
+    **dict.fromkeys(("size", "instance", "chains", "warmup", "draws", "seed"), "an integer"),
+    "rate": "a number or null",
+    "scale": "a number",
+    "options": "an object",
+}
+RESULTS = {
+    **dict.fromkeys(("scale", "acceptance", "ejd", "ess", "r_hat", "seconds"), "a number"),
+    **dict.fromkeys(("acceptance_error", "ejd_error", "ess_error"), "a number"),
+    "side_by_side": "an integer",
+}
+
+
+class AnyCell(Protocol):
+    """What can be run and kept: `settings` decide its result, `kind` says what it is."""
+
+    kind: ClassVar[str]
+
+    def settings(self) -> dict[str, Any]: ...
+
+    @staticmethod
+    def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
+        """Raise a ValueError unless they could be those of such a cell."""
+        ...
+
+
+# Roles of runs, as rows of the paper's tables: X-1, AX, and the rates of which GX is the best.
+SINGLE, TUNED, GRID = "fixed-1", "adaptive", "grid"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One run of a sampler.
+
+    Args:
+        model: "bernoulli", "ising", "fhmm", "rbm", "identical" or "nearly_fair".
+        size: N, lattice side, length or number of hidden units.
+        config: "C1", "C2" or "C3"; "" for models without.
+        sampler: "rwm", "gwg" or "lbp".
+        balance: of gwg and lbp.
+        detail: the reading of the sampler: path of lbp, repeats of gwg.
+        rate: the acceptance rate to tune for; None for a fixed scale.
+        scale: the fixed scale R, or where tuning starts.
+        instance: the seed of the target.
+        options: the reading of the target, as pairs of name and value, sorted.
+        statistic: whose effective sample size is measured: "hamming", "sum", "site", "pair" or
+            "log_prob".
+        chains, warmup, draws, seed: of the run.
+        role: what the experiment that lists it has it for: `SINGLE`, `TUNED`, `GRID` or "". No
+            setting: cells that differ in it alone are one cell.
+    """
+
+    kind: ClassVar[str] = "run"
+
+    model: str
+    size: int
+    config: str
+    sampler: str
+    balance: str = ""
+    detail: str = ""
+    rate: float | None = None
+    scale: float = 1.0
+    instance: int = 0
+    options: Options = ()
+    statistic: str = "hamming"
+    chains: int = 100
+    warmup: int = 2_000
+    draws: int = 2_000
+    seed: int = 0
+    role: str = dataclasses.field(default="", compare=False)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as JSON has them, with the revisions of the code they depend on."""
+        settings = {**dataclasses.asdict(self), "options": dict(self.options)}
+        del settings["role"]
+        return with_revision(settings, self.model, self.sampler, "loop", "diagnostics")
+
+    @staticmethod
+    def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
+        """Raise a ValueError unless they could be those of a run."""
+        check("settings", settings, SETTINGS)
+        check_names("settings", settings, SETTINGS)
+        check("results", results, RESULTS)
+
+    def but(self, **changes: Any) -> "Cell":
+        """The cell with some settings changed."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def shape(self) -> tuple:
+        """Cells of one shape can run side by side, as one compiled program."""
+        readings = tuple((k, v) for k, v in self.options if not isinstance(v, float))
+        method = (self.sampler, self.balance, self.detail, self.statistic)
+        return (self.model, self.size, readings, method, self.chains, self.warmup, self.draws)
+
+    def make_target(self) -> Target:
+        return _target(self.model, self.size, self.config, self.instance, self.options)
+
+    def make_sampler(self) -> Sampler:
+        if self.sampler == "rwm":
+            return RWM()
+        if self.sampler == "gwg":
+            return GWG(self.balance, self.detail)
+        return LBP(self.balance, self.detail)
+
+    def make_statistic(self, target: Target, origin: State) -> Statistic:
+        if self.statistic == "hamming":
+            return Hamming(origin)
+        if self.statistic == "log_prob":
+            return LogProb(target)
+        return {"sum": Sum, "site": Site, "pair": Pair}[self.statistic](target.dtype)
+
+
+def digest(settings: dict[str, Any]) -> str:
+    """What identifies a cell: a change of any setting changes it."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def table_cell(model: str, size: int, config: str, sampler: str, balance: str, **more) -> Cell:
+    """A cell as behind the paper's tables, unless said otherwise."""
+    options = {**TABLE_READING[model], **more.pop("options", {})}
+    detail = more.pop("detail", TABLE_DETAIL[sampler])
+    statistic = "sum" if model == "rbm" else "hamming"
+    settings = {"detail": detail, "statistic": statistic, **more}
+    return Cell(
+        model, size, config, sampler, balance, options=tuple(sorted(options.items())), **settings
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _target(model: str, size: int, config: str, instance: int, options: Options) -> Target:
+    settings = dict(options)
+    if model == "identical":
+        return instances.identical(size, **settings)
+    if model == "nearly_fair":
+        return instances.nearly_fair(size, key=instance, **settings)
+    if model == "rbm":
+        return instances.rbm(size)  # pyright: ignore[reportAttributeAccessIssue]
+    return getattr(instances, model)(size, config, instance, **settings)
+
+
+class Sum(eqx.Module):
+    """The number of ones."""
+
+    dtype: Any = eqx.field(static=True)
+
+    def __call__(self, x: State) -> Float[Array, ""]:
+        return jnp.sum(as_float(x, self.dtype))
+
+
+class Site(eqx.Module):
+    """The first site alone."""
+
+    dtype: Any = eqx.field(static=True)
+
+    def __call__(self, x: State) -> Float[Array, ""]:
+        return as_float(x.reshape(-1)[0], self.dtype)
+
+
+class Pair(eqx.Module):
+    """How many neighbouring sites, pair by pair, agree."""
+
+    dtype: Any = eqx.field(static=True)
+
+    def __call__(self, x: State) -> Float[Array, ""]:
+        flat = x.reshape(-1)
+        half = flat.size // 2
+        return jnp.sum(as_float(flat[:half] == flat[half : 2 * half], self.dtype))
+
+
+class LogProb(eqx.Module):
+    """The log-probability."""
+
+    target: Target
+
+    def __call__(self, x: State) -> Float[Array, ""]:
+        return self.target.log_prob(x)

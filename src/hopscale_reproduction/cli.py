@@ -1,0 +1,154 @@
+"""hopscale reproduce, report and results: the paper's experiments, and what they gave."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hopscale.cli.app import console
+
+STORE = "results.sqlite"
+
+Out = Annotated[Path, typer.Option(help="folder of the results and the report")]
+ProfileName = Annotated[
+    str, typer.Option("--profile", help="quick (minutes) or paper (the full grid)")
+]
+
+results_app = typer.Typer(no_args_is_help=True, help="Take results out of a store, or put them in.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to an application; named by the entry-point group `hopscale.commands`."""
+    app.command()(reproduce)
+    app.command()(report)
+    app.add_typer(results_app, name="results")
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="table1, bernoulli, ising, fhmm, rbm, order, readings, instances, lengths, "
+            "weights, jumps, near-fair, finite, figures, table2, all [all; "
+            "with --profile paper all but rbm and table2]",
+            show_default=False,
+        ),
+    ] = None,
+    profile: ProfileName = "quick",
+    out: Out = Path("results"),
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0, help="stop after this many minutes; the same command goes on"),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="table2, paper profile: folder of the data sets")
+    ] = None,
+) -> None:
+    """Run the paper's experiments and write a report that puts its numbers beside ours.
+
+    Cells that are done are kept in results.sqlite as they come and never run twice: stop with
+    Ctrl-C (or by any other means) and give the same command again to go on.
+
+    Examples: `hopscale reproduce`, `hopscale reproduce ising order --profile paper`
+    """
+    from hopscale_reproduction.experiments import named
+    from hopscale_reproduction.report import writing
+    from hopscale_reproduction.runner import Runner
+    from hopscale_reproduction.store import Store
+
+    _check_profile(profile)
+    wanted = named(names or ["default"], profile)
+    _make(out)
+    with Store(out / STORE) as store:
+        runner = Runner(store, profile, minutes, data_dir=data_dir)
+        outcomes = runner.run(wanted)
+        for experiment in wanted:
+            if experiment.summary is not None:
+                console().print(experiment.summary(profile, runner.find))
+        page = writing.write(out, store, profile)
+        _name_damaged(store)
+    done = sum(outcome.ran for outcome in outcomes)
+    console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
+    if not all(outcome.complete for outcome in outcomes):
+        print("hopscale: stopped before the end; the same command goes on", file=sys.stderr)
+        raise typer.Exit(130 if runner.stopped else 0)
+    problems = [problem for outcome in outcomes for problem in outcome.problems]
+    if problems:
+        raise ArithmeticError(" ".join(problems))
+
+
+def report(profile: ProfileName = "quick", out: Out = Path("results")) -> None:
+    """Write the report of what is in the store, without running anything."""
+    from hopscale_reproduction.report import writing
+    from hopscale_reproduction.store import Store
+
+    _check_profile(profile)
+    with Store(_existing(out / STORE)) as store:
+        console().print(f"the report is {writing.write(out, store, profile)}")
+        _name_damaged(store)
+
+
+@results_app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(help="what to write: a .csv or .json file")],
+    out: Out = Path("results"),
+) -> None:
+    """Write every cell with its settings, results, versions and hardware.
+
+    Example: `hopscale results export cells.csv`
+    """
+    from hopscale_reproduction import exchange
+    from hopscale_reproduction.store import Store
+
+    with Store(_existing(out / STORE)) as store:
+        rows = exchange.write(store, file)
+        _name_damaged(store)
+    console().print(f"{rows:,} cells written to {file}")
+
+
+@results_app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="a .csv or .json file that was exported")],
+    out: Out = Path("results"),
+) -> None:
+    """Put exported cells into a store; cells that it has already stay as they are.
+
+    Every row is checked first: with one that is wrong, nothing is put in.
+
+    Example: `hopscale results import docs/results/paper.csv --out results`
+    """
+    from hopscale_reproduction import exchange
+    from hopscale_reproduction.store import Store
+
+    _existing(file)
+    _make(out)
+    with Store(out / STORE) as store:
+        added = exchange.read(store, file)
+    console().print(f"{added:,} cells added to {out / STORE}")
+
+
+def _name_damaged(store) -> None:
+    """Say which rows of a store were left out."""
+    for where, what in store.damaged.items():
+        print(f"hopscale: {store.path}: {where} is damaged ({what}) and left out", file=sys.stderr)
+
+
+def _check_profile(profile: str) -> None:
+    from hopscale_reproduction.experiment import PROFILES
+
+    if profile not in PROFILES:
+        raise ValueError(f"--profile must be quick or paper; got {profile!r}.")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise ValueError(f"--out must be a folder; {folder} is a file.") from error
+
+
+def _existing(file: Path) -> Path:
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no {file}.")
+    return file

@@ -1,0 +1,237 @@
+"""How the best scale and its gain grow with the number of sites (Figure 5).
+
+The theory says $R \\propto N^{2/3}$ for LBP and $O(1)$ for RWM, so the ratio of their jump
+distances grows as $N^{2/3}$ too.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from hopscale_reproduction.cells import Cell, table_cell
+from hopscale_reproduction.chart import Chart, Panel, Point, Series, line
+from hopscale_reproduction.design import MAIN, tuned
+from hopscale_reproduction.experiment import Experiment, Find, Part
+from hopscale_reproduction.fits import Slope, slope
+from hopscale_reproduction.formatting import TITLES, plus_minus
+from hopscale_reproduction.report.blocks import Block, Claim, Grid, Picture, Text
+from hopscale_reproduction.snapshot import Snapshot
+from hopscale_reproduction.values import Value, mean
+
+NAME = "order"
+CONFIG = "C2"
+SIZES = {
+    "quick": {
+        "bernoulli": (100, 200, 400, 800),
+        "ising": (10, 14, 20, 28),
+        "fhmm": (20, 40, 80, 160),
+    },
+    "paper": {
+        "bernoulli": (50, 100, 200, 400, 800, 1600, 3200, 6400),
+        "ising": (7, 10, 14, 20, 28, 40, 56, 80, 100),
+        "fhmm": (10, 20, 40, 80, 160, 320, 640, 1280),
+    },
+}
+INSTANCES = {"quick": 1, "paper": 3}
+DRAWS = {"quick": 1_000, "paper": 4_000}
+FEWEST_SIZES = 3  # that have a slope with an error
+NEAR = 0.05  # a slope this close to the theory's counts as the same
+LBP_SCALE, RWM_SCALE, RATIO = "R of LBP", "R of RWM", "EJD of LBP / RWM"
+LOOKS = {"bernoulli": ("blue", "o"), "ising": ("red", "s"), "fhmm": ("green", "^")}
+
+
+def sites(model: str, size: int) -> int:
+    """N: the number of bits of a target of this size."""
+    return {"bernoulli": size, "ising": size * size, "fhmm": 5 * size}[model]
+
+
+def warmup(n: int, sampler: str) -> int:
+    """Long enough to reach equilibrium: some changes of every site, and of the scale."""
+    return max(2_000, 3 * n // 2 if sampler == "rwm" else 10 * round(n ** (2 / 3)))
+
+
+def cells(profile: str, find: Find) -> Iterator[Cell]:
+    """Tuned LBP and RWM over sizes."""
+    for model, sizes in SIZES[profile].items():
+        for size in sizes:
+            for sampler, balance in MAIN:
+                for instance in range(1 if model == "bernoulli" else INSTANCES[profile]):
+                    yield tuned(
+                        table_cell(
+                            model,
+                            size,
+                            CONFIG,
+                            sampler,
+                            balance,
+                            instance=instance,
+                            warmup=warmup(sites(model, size), sampler),
+                            draws=DRAWS[profile],
+                        )
+                    )
+
+
+# Numbers
+
+
+class Growth(NamedTuple):
+    """One quantity of one model over sizes."""
+
+    model: str
+    quantity: str
+    sites: list[int]
+    values: list[Value]
+    fit: Slope | None
+    upper: Slope | None  # through the larger half of the sizes, at least three
+
+
+def growths(snapshot: Snapshot) -> list[Growth]:
+    """Scales and ratios of every model that was run."""
+    scales: dict[tuple[str, int, str], list] = {}
+    distances: dict[tuple[str, int, str], list] = {}
+    for cell, results in snapshot.found(NAME):
+        where = (cell.model, cell.size, cell.sampler)
+        scales.setdefault(where, []).append((results["scale"], 0.0))
+        distances.setdefault(where, []).append((results["ejd"], results["ejd_error"]))
+    found = []
+    for model in dict.fromkeys(where[0] for where in scales):
+        sizes = sorted({size for name, size, _ in scales if name == model})
+        for quantity in (LBP_SCALE, RWM_SCALE, RATIO):
+            pairs = [(size, _value(scales, distances, model, size, quantity)) for size in sizes]
+            measured = [(sites(model, size), v) for size, v in pairs if v is not None]
+            found.append(_growth(model, quantity, measured))
+    return [growth for growth in found if growth.sites]
+
+
+def _value(scales, distances, model: str, size: int, quantity: str) -> Value | None:
+    if quantity != RATIO:
+        return mean(scales.get((model, size, "lbp" if quantity == LBP_SCALE else "rwm"), ()))
+    pair = [mean(distances.get((model, size, sampler), ())) for sampler in ("lbp", "rwm")]
+    return None if pair[0] is None or pair[1] is None else pair[0].over(pair[1])
+
+
+def _growth(model: str, quantity: str, measured: list[tuple[int, Value]]) -> Growth:
+    numbers = [n for n, _ in measured]
+    values = [value for _, value in measured]
+    larger = max(FEWEST_SIZES, -(-len(measured) // 2))
+    return Growth(
+        model=model,
+        quantity=quantity,
+        sites=numbers,
+        values=values,
+        fit=slope(numbers, [v.mean for v in values]),
+        upper=slope(numbers[-larger:], [v.mean for v in values[-larger:]]),
+    )
+
+
+# Figure
+
+
+def chart(snapshot: Snapshot) -> Chart:
+    """Figure 5: the best scale and the gain, against N."""
+    found = snapshot.once(growths)
+    scales = [_series(g) for g in found if g.quantity == LBP_SCALE]
+    walks = [_series(g, hollow=True) for g in found if g.quantity == RWM_SCALE]
+    ratios = [_series(g) for g in found if g.quantity == RATIO]
+    panels = [
+        Panel("best scale", "sites N", "R", _flat(scales + walks) + _guide(scales), log="xy",
+              note="open: RWM"),
+        Panel("gain", "sites N", "EJD of ALBP / ARWM", _flat(ratios) + _guide(ratios), log="xy"),
+    ]  # fmt: skip
+    return Chart(NAME, "Best scale and gain against the number of sites", panels, 2, height=2.9)
+
+
+def _flat(groups: list[list[Series]]) -> list[Series]:
+    return [series for group in groups for series in group]
+
+
+def _series(growth: Growth, hollow: bool = False) -> list[Series]:
+    color, marker = LOOKS[growth.model]
+    points = [
+        Point(n, v.mean, v.error, note=f"{TITLES[growth.model]}, N = {n:,}")
+        for n, v in zip(growth.sites, growth.values, strict=True)
+    ]
+    drawn = [Series(TITLES[growth.model], points, color, marker, hollow)]
+    if growth.fit is not None:
+        ends = np.array([growth.sites[0], growth.sites[-1]], float)
+        drawn.append(line("", ends, growth.fit.factor * ends**growth.fit.slope, color))
+    return drawn
+
+
+def _guide(groups: list[list[Series]]) -> list[Series]:
+    """A line of slope 2/3, above the data."""
+    points = [point for series in _flat(groups) for point in series.points]
+    if not points:
+        return []
+    x = np.array([min(p.x for p in points), max(p.x for p in points)])
+    height = 1.5 * max(p.y / p.x ** (2 / 3) for p in points)
+    return [line("slope 2/3", x, height * x ** (2 / 3), "grey", "--")]
+
+
+# Report
+
+
+def claim(quantity: str, name: str, text: str, snapshot: Snapshot) -> Claim:
+    found = [g for g in snapshot.once(growths) if g.quantity == quantity]
+    if not found:
+        return Claim(name, text, "", "not run")
+    slopes = [(g.model, g.upper) for g in found if g.upper is not None]
+    if not slopes:
+        return Claim(name, text, "Too few sizes were run for a slope.", "too short")
+    said = ", ".join(f"{TITLES[m]} {s.slope:.3f} ± {s.error:.3f}" for m, s in slopes)
+    close = [abs(s.slope - 2 / 3) <= NEAR for _, s in slopes]
+    status = "yes" if all(close) else "partly" if any(close) else "no"
+    if not all(close) and any(s.error > NEAR for _, s in slopes):
+        status = "too short"  # the errors are wider than what is to be told apart
+    return Claim(name, text, f"Slopes over the larger half of the sizes: {said}.", status)
+
+
+def blocks(snapshot: Snapshot) -> list[Block]:
+    rows = [
+        [
+            f"{TITLES[g.model]}: {g.quantity}",
+            f"{g.sites[0]:,} to {g.sites[-1]:,}",
+            "0" if g.quantity == RWM_SCALE else "2/3",
+            *(plus_minus(Value(s.slope, s.error), 3) if s else "–" for s in (g.fit, g.upper)),
+        ]
+        for g in snapshot.once(growths)
+    ]
+    heads = ["quantity", "sites", "theory", "slope", "slope, larger half"]
+    return [
+        Text(
+            "Adaptive LBP and RWM in configuration C2 over sizes. Lines are least squares on "
+            "logarithms, errors by the scatter around them. Small targets are not yet in the "
+            "limit, so the slope through the larger half of the sizes stands beside that through "
+            "all." + _first_step(snapshot)
+        ),
+        Picture(chart(snapshot), "Figure 5. Best scale and gain over the random walk against N."),
+        Grid("Slopes on log-log axes.", heads, rows),
+    ]
+
+
+def _first_step(snapshot: Snapshot) -> str:
+    """Why the random walk's R grows with small FHMMs, if it does."""
+    for g in snapshot.once(growths):
+        if (g.model, g.quantity) == ("fhmm", RWM_SCALE) and g.fit and g.fit.slope > 0.05:
+            return (
+                " The R of RWM grows with the FHMM: in the model of the tables the first time step "
+                f"favours 1 nine to one, and it is one in {g.sites[0] // 5} sites of the smallest "
+                f"target, one in {g.sites[-1] // 5:,} of the largest. What it takes away from the "
+                "small ones shows in the gain too."
+            )
+    return ""
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Order of the scale",
+    cells=cells,
+    parts=(Part("order", NAME, blocks),),
+    claims=(
+        functools.partial(
+            claim, LBP_SCALE, "scale-order", "The best scale of LBP grows as N^(2/3)"
+        ),
+        functools.partial(claim, RATIO, "gain-order", "LBP's gain over RWM grows as N^(2/3)"),
+    ),
+)

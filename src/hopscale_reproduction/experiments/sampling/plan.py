@@ -1,0 +1,114 @@
+"""Sampling from Bernoulli, Ising, FHMM and RBM targets (Section 5.1, Appendix C).
+
+For each sampler X: X-1 keeps R = 1; AX tunes R for the best rate of the theory; GX takes the
+best of all rates a_max - 0.02 k down to 0.03, a_max the rate at R = 1. The rates' cells are also
+the points of the performance curves (Figures 1 to 3 and the appendix's).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from hopscale_reproduction.cells import GRID, Cell, table_cell
+from hopscale_reproduction.design import (
+    CONFIGS,
+    LENGTHS,
+    MAIN,
+    METHODS,
+    RBM_LENGTH,
+    SIZES,
+    single_and_tuned,
+)
+from hopscale_reproduction.experiment import Find
+
+LOWEST_RATE = 0.03
+
+
+class Plan(NamedTuple):
+    """What a profile covers."""
+
+    lengths: tuple[int, ...]  # of chains, for the small, the medium and the large size
+    instances: dict[str, tuple[int, ...]]  # how many random targets of each size
+    configs: tuple[str, ...]
+    methods: tuple[tuple[str, str], ...]
+    step: dict[str, float]  # between rates, by sampler
+
+
+PLANS = {
+    "quick": Plan(
+        lengths=(3_000,),
+        instances={"bernoulli": (1,), "ising": (1,), "fhmm": (1,), "rbm": (1,)},
+        configs=("C2",),
+        methods=MAIN,
+        # The random walk accepts half as often, so that its rates lie in half the range.
+        step={"rwm": 0.04, "lbp": 0.08},
+    ),
+    "paper": Plan(
+        lengths=LENGTHS,
+        # Evenly spaced p leave nothing to chance; fields and series are drawn.
+        instances={
+            "bernoulli": (1, 1, 1),
+            "ising": (4, 2, 1),
+            "fhmm": (4, 2, 1),
+            "rbm": (1, 1, 1),
+        },
+        configs=CONFIGS,
+        methods=METHODS,
+        step={"rwm": 0.02, "gwg": 0.02, "lbp": 0.02},
+    ),
+}
+
+
+class PlannedColumn(NamedTuple):
+    """A column of the tables: one target distribution, in one or more random instances."""
+
+    size: int
+    config: str
+    length: int
+    instances: int
+
+
+def columns(model: str, profile: str) -> Iterator[PlannedColumn]:
+    """The columns of a model's tables. The RBM's three sizes are its three configurations."""
+    plan = PLANS[profile]
+    for rank, (length, instances) in enumerate(
+        zip(plan.lengths, plan.instances[model], strict=True)
+    ):
+        size = SIZES[model][rank]
+        if model == "rbm":
+            length = length if profile == "quick" else RBM_LENGTH
+            yield PlannedColumn(size, CONFIGS[rank], length, instances)
+        else:
+            for config in plan.configs:
+                yield PlannedColumn(size, config, length, instances)
+
+
+def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
+    """R = 1 and the tuned scale for all, and the grid of rates wherever R = 1 is done."""
+    plan = PLANS[profile]
+    for size, config, length, instances in columns(model, profile):
+        for sampler, balance in plan.methods:
+            for instance in range(instances):
+                single, tuned = single_and_tuned(
+                    table_cell(
+                        model,
+                        size,
+                        config,
+                        sampler,
+                        balance,
+                        instance=instance,
+                        warmup=length // 2,
+                        draws=length // 2,
+                    )
+                )
+                yield from (single, tuned)
+                if instance == 0:
+                    yield from grid(single, plan.step[sampler], find)
+
+
+def grid(single: Cell, step: float, find: Find) -> Iterable[Cell]:
+    """Cells tuned for the rates below that of R = 1; none before that was run."""
+    found = find(single)
+    if found is None:
+        return []
+    rates = [found["acceptance"] - step * k for k in range(1, int(1 / step))]
+    return [single.but(rate=round(rate, 4), role=GRID) for rate in rates if rate >= LOWEST_RATE]

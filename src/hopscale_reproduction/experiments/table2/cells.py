@@ -1,0 +1,151 @@
+"""What is trained for Table 2: a cell is one model."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+from hopscale_reproduction.cells import SINGLE, TUNED
+from hopscale_reproduction.checks import check, check_names
+from hopscale_reproduction.revisions import with_revision
+
+COLUMNS = {
+    "LBP_b-1": ("barker", SINGLE),
+    "ALBP_b": ("barker", TUNED),
+    "LBP_s-1": ("sqrt", SINGLE),
+    "ALBP_s": ("sqrt", TUNED),
+}
+REFERENCE = "ALBP_s"
+
+# What settings and results of a model are, when they come from a file.
+SETTINGS = {
+    **dict.fromkeys(("experiment", "data", "network", "precision", "balance", "variant"), "text"),
+    **dict.fromkeys(
+        ("channels", "iterations", "warmup", "buffer", "chains", "betas", "repeats", "steps"),
+        "an integer",
+    ),
+    "seed": "an integer",
+    **dict.fromkeys(("rate", "average", "resample"), "a number"),
+}
+LIKELIHOOD: dict[str, str] = dict.fromkeys(("log_likelihood", "error", "effective"), "a number")
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """How large the experiment is.
+
+    Args:
+        data: names of data sets.
+        network, channels, precision: of the models.
+        iterations, learning_rate, learning_rate_warmup, average, buffer: of the training.
+        counts: the numbers of steps to choose from.
+        reference: the number of steps of the reference.
+        seeds: one model each.
+        margin: nats below the reference that are near enough.
+        chains, betas, repeats, resample: of the estimate of log Z.
+    """
+
+    data: tuple[str, ...]
+    network: str
+    channels: int
+    iterations: int
+    learning_rate: float
+    learning_rate_warmup: int
+    average: float
+    buffer: int
+    precision: str
+    counts: tuple[int, ...]
+    reference: int
+    seeds: tuple[int, ...]
+    margin: float
+    chains: int
+    betas: int
+    repeats: int
+    resample: float
+
+
+PROFILES = {
+    "quick": Profile(
+        data=("digits",),
+        network="mlp",
+        channels=64,
+        iterations=2_000,
+        learning_rate=1e-3,
+        learning_rate_warmup=200,
+        average=0.99,
+        buffer=10_000,
+        precision="default",
+        counts=(1, 2, 3, 4, 5, 6, 8, 10, 15, 20),
+        reference=20,
+        seeds=(0, 1),
+        margin=0.3,
+        chains=100,
+        betas=1_000,
+        repeats=2,
+        resample=0.5,
+    ),
+    "paper": Profile(
+        data=("static-mnist", "dynamic-mnist", "omniglot", "caltech"),
+        network="resnet",
+        channels=64,
+        iterations=2_000,
+        learning_rate=3e-4,
+        learning_rate_warmup=300,
+        average=0.998,
+        buffer=2_000,
+        precision="bfloat16",
+        counts=(5, 10, 15, 20, 30, 40, 60, 80, 90, 100),
+        reference=40,
+        seeds=(0,),
+        margin=5.0,
+        chains=300,
+        betas=4_000,
+        repeats=3,
+        resample=0.5,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingCell:
+    """One model to train: a sampler (column), its steps an iteration, a seed."""
+
+    kind: ClassVar[str] = "ebm"
+
+    profile: Profile
+    data: str
+    column: str
+    steps: int
+    seed: int
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides the result."""
+        shared = dataclasses.asdict(self.profile)
+        for name in ("data", "counts", "reference", "seeds", "margin"):
+            del shared[name]
+        shared["rate"] = shared.pop("learning_rate")
+        shared["warmup"] = shared.pop("learning_rate_warmup")
+        balance, variant = COLUMNS[self.column]
+        own = {"data": self.data, "steps": self.steps, "seed": self.seed}
+        settings = {"experiment": "ebm", **shared, **own, "balance": balance, "variant": variant}
+        return with_revision(settings, "table2")
+
+    @staticmethod
+    def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
+        """Raise a ValueError unless they could be those of a model."""
+        check("settings", settings, SETTINGS)
+        check_names("settings", settings, SETTINGS)
+        check("results", results, {"diverged": "true or false"})
+        if not results["diverged"]:
+            check("results", results, LIKELIHOOD)
+
+    @property
+    def is_first_reference(self) -> bool:
+        """Whether it is the first model of its data set's reference."""
+        wanted = (REFERENCE, self.profile.reference, self.profile.seeds[0])
+        return (self.column, self.steps, self.seed) == wanted
+
+
+def references(profile: Profile, data: str) -> list[TrainingCell]:
+    """The models of a data set's reference."""
+    return [
+        TrainingCell(profile, data, REFERENCE, profile.reference, seed) for seed in profile.seeds
+    ]

@@ -1,0 +1,288 @@
+"""What was trained, and how few steps suffice: numbers, figure, claim and section of Table 2."""
+
+import functools
+from typing import NamedTuple
+
+from rich.table import Table
+
+from hopscale_reproduction import printed
+from hopscale_reproduction.chart import Chart, Mark, Panel, Point, Series
+from hopscale_reproduction.experiment import Find
+from hopscale_reproduction.experiments.table2.cells import COLUMNS, PROFILES, Profile, TrainingCell
+from hopscale_reproduction.experiments.table2.search import FewestSteps, NoReferenceError, Search
+from hopscale_reproduction.report.blocks import (
+    Block,
+    Claim,
+    Content,
+    Grid,
+    Image,
+    Picture,
+    Stack,
+    Text,
+)
+from hopscale_reproduction.snapshot import Snapshot
+
+LOOKS = {
+    "LBP_b-1": ("LBP-1, barker", "sky", "s"),
+    "ALBP_b": ("ALBP, barker", "blue", "o"),
+    "LBP_s-1": ("LBP-1, √t", "orange", "^"),
+    "ALBP_s": ("ALBP, √t", "red", "D"),
+}
+LANE = 0.09  # of the span of likelihoods, between the lines of models that diverged
+PICTURES = {
+    "samples": "from the replay buffer",
+    "long-run": "long-run chains of adaptive LBP from the base distribution",
+    "curves": "training curves",
+}
+
+
+# Numbers
+
+
+class Steps(NamedTuple):
+    """One cell: ours, None if nothing is known of it, and the paper's."""
+
+    data: str
+    column: str
+    ours: FewestSteps | None
+    paper: int | None
+
+
+class Trained(NamedTuple):
+    """One model and its validation log-likelihood, None if training diverged."""
+
+    cell: TrainingCell
+    value: float | None
+    error: float
+    effective: float
+
+
+@functools.cache
+def paper() -> dict[tuple[str, str], int]:
+    """The printed table: steps by data set and column."""
+    return {
+        (data, column): printed.steps(data, *method)
+        for data in PROFILES["paper"].data
+        for column, method in COLUMNS.items()
+    }
+
+
+def search_in(snapshot: Snapshot) -> Search:
+    return Search(PROFILES[snapshot.profile], snapshot.find)
+
+
+def steps(search: Search) -> list[Steps]:
+    """Data sets of the profile, then those that only the paper has."""
+    own = search.profile.data
+    names = dict.fromkeys([*own, *(data for data, _ in paper())])
+    return [
+        Steps(
+            data=data,
+            column=column,
+            ours=search.fewest(data, column) if data in own else None,
+            paper=paper().get((data, column)),
+        )
+        for data in names
+        for column in COLUMNS
+    ]
+
+
+def trained(search: Search) -> list[Trained]:
+    """All models of the profile that were trained."""
+    profile = search.profile
+    found = (
+        (cell, search.find(cell))
+        for data in profile.data
+        for column in COLUMNS
+        for count in sorted({*profile.counts, profile.reference})
+        for cell in search.models(data, column, count)
+    )
+    return [
+        Trained(
+            cell,
+            value=result.get("log_likelihood"),
+            error=result.get("error", 0.0),
+            effective=result.get("effective", 0.0),
+        )
+        for cell, result in found
+        if result is not None
+    ]
+
+
+def level(search: Search, data: str) -> float | None:
+    """The lowest log-likelihood that suffices, if there is a reference."""
+    try:
+        reference = search.reference(data)
+    except NoReferenceError:
+        return None
+    return None if reference is None else reference - search.profile.margin
+
+
+def problems(search: Search) -> list[str]:
+    """What keeps a data set from being judged."""
+    found = []
+    for data in search.profile.data:
+        try:
+            search.reference(data)
+        except NoReferenceError as error:
+            found.append(str(error))
+    return found
+
+
+# Printed after a run
+
+
+def summary(profile: Profile, find: Find) -> Table:
+    """The table, ours above the paper's, to be printed."""
+    table = Table(title="Table 2: least number of steps an iteration")
+    for name in ("data", "", *COLUMNS):
+        table.add_column(name, justify="right" if name in COLUMNS else "left")
+    found = steps(Search(profile, find))
+    for data in dict.fromkeys(item.data for item in found):
+        here = [item for item in found if item.data == data]
+        if data in profile.data:
+            ours = ["not run" if item.ours is None else str(item.ours) for item in here]
+            table.add_row(data, "ours", *ours)
+        if (data, here[0].column) in paper():
+            table.add_row(data, "paper", *(str(item.paper) for item in here), style="dim")
+    table.caption = (
+        f"within {profile.margin:g} nats of the reference; ~: open, log Z is not known well enough"
+    )
+    return table
+
+
+# Figure
+
+
+def chart(snapshot: Snapshot) -> Chart:
+    """A panel for each data set: what each number of steps leads to."""
+    search = search_in(snapshot)
+    models = trained(search)
+    names = dict.fromkeys(one.cell.data for one in models if one.value is not None)
+    panels = [
+        _panel(data, level(search, data), [one for one in models if one.cell.data == data])
+        for data in names
+    ]
+    title = "Validation log-likelihood against steps an iteration"
+    return Chart("learning", title, panels, min(3, max(1, len(panels))), height=2.6)
+
+
+def _panel(data: str, enough: float | None, models: list[Trained]) -> Panel:
+    seen = [(one.value, one.error) for one in models if one.value is not None]
+    values = [value + side * error for value, error in seen for side in (-1, 1)]
+    marks = () if enough is None else (Mark("y", enough),)
+    low = min([*values, *(mark.at for mark in marks)])
+    span = max(max(values) - low, 1.0)
+    series = []
+    for lane, column in enumerate(COLUMNS, start=1):
+        name, color, marker = LOOKS[column]
+        own = [one for one in models if one.cell.column == column]
+        points = [
+            Point(one.cell.steps, one.value, one.error, note=_note(one))
+            for one in own
+            if one.value is not None
+        ]
+        bottom = low - (lane + 1) * LANE * span
+        lost = [Point(one.cell.steps, bottom, note=_note(one)) for one in own if one.value is None]
+        series.append(Series(name, points, color, marker))
+        series.append(Series("" if points else name, lost, color, marker, hollow=True))
+    return Panel(
+        data,
+        "steps an iteration",
+        "log-likelihood, nats",
+        series,
+        marks,
+        log="x",
+        zero=False,
+        note="open: diverged",
+    )
+
+
+def _note(one: Trained) -> str:
+    cell, outcome = one.cell, "diverged"
+    if one.value is not None:
+        outcome = f"{one.value:.2f} ± {one.error:.2f} nats, {one.effective:.0f} effective chains"
+    return f"{LOOKS[cell.column][0]}, {cell.steps} steps, seed {cell.seed}: {outcome}"
+
+
+# Report
+
+
+def claim(snapshot: Snapshot) -> Claim:
+    text = "ALBP trains deep EBMs with half the steps of LBP-1 or fewer"
+    search = search_in(snapshot)
+    found = {(item.data, item.column): item.ours for item in steps(search)}
+    parts, halves, most = [], [], search.profile.counts[-1]
+    for data in dict.fromkeys(data for data, _ in found):
+        for name, adaptive, single in (
+            ("barker", "ALBP_b", "LBP_b-1"),
+            ("√t", "ALBP_s", "LBP_s-1"),
+        ):
+            few, many = found[data, adaptive], found[data, single]
+            if few is None or many is None or (few.steps is None and few.above < most):
+                continue
+            bound = many.above if many.steps is None else many.steps
+            half = few.steps is not None and 2 * few.steps <= bound
+            if not half and many.steps is None and many.above < most:
+                continue  # what is yet to be tried decides
+            parts.append(f"{data}, {name}: {few} against {many}")
+            halves.append(half)
+    if not parts:
+        begun = bool(trained(search))
+        why = "Too few models were trained to tell." if begun else ""
+        return Claim("training", text, why, "too short" if begun else "not run")
+    status = "yes" if all(halves) else "partly" if any(halves) else "no"
+    return Claim("training", text, f"{'; '.join(parts)}.", status)
+
+
+def blocks(snapshot: Snapshot) -> list[Block]:
+    text = (
+        "How few steps of a sampler between two updates suffice to train a deep energy-based model "
+        "by persistent contrastive divergence. The paper trains until models are in the same good "
+        "quality and does not say how that was judged. Here a number of steps suffices if training "
+        "does not diverge and the validation log-likelihood, by annealed importance sampling, is "
+        "within a margin of that of ALBP with √t and many steps; ~ marks a verdict that the error "
+        "of the normalizing constant leaves open."
+    )
+    search = search_in(snapshot)
+    found = steps(search)
+    rows: list[list[Content]] = [
+        [data, *(_cell(item) for item in found if item.data == data)]
+        for data in dict.fromkeys(item.data for item in found)
+    ]
+    caption = "Table 2. Least number of steps an iteration; below, the paper's."
+    content: list[Block] = [Text(text), Grid(caption, ["data", *COLUMNS], rows)]
+    content += [Text(f"{problem[:1].upper()}{problem[1:]}") for problem in problems(search)]
+    drawn = chart(snapshot)
+    if drawn.panels:
+        content.append(
+            Picture(
+                drawn,
+                "Validation log-likelihood of each model against the number of steps, with the "
+                "error of its normalizing constant; the line is the least that suffices. Open "
+                "symbols at the bottom: training diverged.",
+            )
+        )
+    return content
+
+
+def _cell(item: Steps) -> Stack:
+    theirs = "–" if item.paper is None else str(item.paper)
+    if item.ours is None:
+        return Stack("not run", theirs, "not run")
+    return Stack(str(item.ours), theirs, "unjudged")
+
+
+def pictures(snapshot: Snapshot) -> list[Block]:
+    """What training left: samples and curves of the references."""
+    if snapshot.pictures is None:
+        return []
+    found: list[Block] = []
+    for path in sorted(snapshot.pictures.glob("ebm-*.png")):
+        data, _, shown = path.stem.removeprefix("ebm-").rpartition("_")
+        found.append(Image(path, f"Deep EBM on {data}: {PICTURES.get(shown, shown)}."))
+    if found:
+        return found
+    if trained(search_in(snapshot)):
+        return [Text("Deep EBMs were trained elsewhere; their pictures are not here.")]
+    return [Text("Deep EBMs: not trained yet; `hopscale reproduce table2` trains them.")]

@@ -1,0 +1,184 @@
+r"""Table 2: how few Metropolis-Hastings steps an iteration suffice to train a deep EBM.
+
+The paper trains until models are "in same good quality" and does not say how that was judged.
+Here a number of steps suffices if, with every seed of the profile,
+
+- training does not diverge (`hopscale.learn.DivergedError`), and
+- the log-likelihood of the validation data, $\log \tilde\pi(x) - \log Z$ with log Z by annealed
+  importance sampling, is at most `margin` nats an image below the reference.
+
+The reference is the mean over seeds of adaptive LBP with g = sqrt(t) and many steps: one for all
+samplers of a data set. The margin is 0.3 nats for 8 x 8 images, several times the spread between
+seeds, and 5 nats for 28 x 28, where log Z is known no better; a cell is marked `~` where the errors
+of log Z, the reference's too, leave the verdict open, or log Z was not measured for want of
+effective chains (`hopscale.learn.reliable`).
+
+Numbers are tried from the smallest up, each with fresh models, because a model of few steps costs
+least; one that suffices counts only if the next above it suffices too. Nothing is taken for
+granted about those that were not tried.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from hopscale.learn import reliable
+from hopscale_reproduction.experiment import Find
+from hopscale_reproduction.experiments.table2.cells import (
+    COLUMNS,
+    REFERENCE,
+    Profile,
+    TrainingCell,
+    references,
+)
+
+AHEAD = 2  # models of a sampler to offer at a time
+
+
+class NoReferenceError(ArithmeticError):
+    """The reference of a data set diverged."""
+
+
+class Sufficiency(NamedTuple):
+    """Whether a number of steps suffices, and whether that is sure."""
+
+    enough: bool
+    sure: bool
+
+
+class FewestSteps(NamedTuple):
+    """The smallest number of steps that suffices; None if none of those tried does.
+
+    `above` is the number up to which all were tried and do not suffice, 0 if the first one does.
+    """
+
+    steps: int | None
+    sure: bool
+    above: int
+
+    def __str__(self) -> str:
+        text = f"> {self.above}" if self.steps is None else str(self.steps)
+        return text if self.sure else f"~{text}"
+
+
+class Search:
+    """What is known of the smallest numbers of steps, and what to run to know more.
+
+    Args:
+        profile: what to choose from, and how far from the reference is near enough.
+        find: the results of a model; None if it was not trained.
+    """
+
+    def __init__(self, profile: Profile, find: Find):
+        self.profile, self.find = profile, find
+
+    def models(self, data: str, column: str, steps: int) -> list[TrainingCell]:
+        """The models of one number of steps, a seed each."""
+        return [
+            TrainingCell(self.profile, data, column, steps, seed) for seed in self.profile.seeds
+        ]
+
+    def fewest(self, data: str, column: str) -> FewestSteps | None:
+        """The smallest number that suffices, as far as it is known; None if nothing is.
+
+        Where there is no reference, that a number diverges is all that can be known of it.
+        """
+        counts = self.profile.counts
+        above = 0
+        for steps, following in itertools.zip_longest(counts, counts[1:]):
+            judged = self._judge(data, column, steps)
+            if judged is None:
+                break
+            if judged.enough:
+                confirmed = self._judge(data, column, following) if following else judged
+                if confirmed is None:
+                    break
+                if confirmed.enough:
+                    sure = judged.sure and confirmed.sure and self._sure(data, column, above)
+                    return FewestSteps(steps, sure, above)
+            above = steps
+        return FewestSteps(None, self._sure(data, column, above), above) if above else None
+
+    def wanted(self, data: str) -> list[TrainingCell]:
+        """Models that were not run, those that are needed soonest first; empty at the end.
+
+        Behind the first of each sampler comes the one that will be needed unless it suffices, for
+        more processes than samplers.
+
+        Raises:
+            NoReferenceError: the reference diverged, and there is nothing to compare with.
+        """
+        self.reference(data)
+        first = [model for model in references(self.profile, data) if self.find(model) is None]
+        columns = [itertools.islice(self._needed(data, column), AHEAD) for column in COLUMNS]
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*columns))
+        return list(dict.fromkeys([*first, *(model for model in turns if model is not None)]))
+
+    def reference(self, data: str) -> float | None:
+        """The log-likelihood that counts as good."""
+        results = [self.find(model) for model in references(self.profile, data)]
+        if any(result is not None and result["diverged"] for result in results):
+            raise NoReferenceError(
+                f"on {data}, {REFERENCE} with {self.profile.reference} steps diverged at a "
+                f"learning rate of {self.profile.learning_rate:g}: there is no reference to judge "
+                "by."
+            )
+        values = [result["log_likelihood"] for result in results if result is not None]
+        return float(np.mean(values)) if len(values) == len(results) else None
+
+    def _reference_error(self, data: str) -> float:
+        """The standard error of a reference that is known."""
+        results = [self.find(model) for model in references(self.profile, data)]
+        errors = [result["error"] for result in results if result is not None]
+        return float(np.linalg.norm(errors)) / len(errors)
+
+    def _needed(self, data: str, column: str) -> Iterator[TrainingCell]:
+        """Models from the smallest number up, until one that suffices and the next are known."""
+        before = False
+        for steps in self.profile.counts:
+            judged = self._judge(data, column, steps)
+            models = self.models(data, column, steps)
+            if judged is None:
+                yield from (model for model in models if self.find(model) is None)
+            if before and (judged is None or judged.enough):
+                return
+            before = judged is not None and judged.enough
+
+    def _judge(self, data: str, column: str, steps: int) -> Sufficiency | None:
+        """Whether these steps are enough with every seed; None if that is not known yet."""
+        models = self.models(data, column, steps)
+        results = [self.find(model) for model in models]
+        if any(result is not None and result["diverged"] for result in results):
+            return Sufficiency(enough=False, sure=True)
+        try:
+            level = self.reference(data)
+        except NoReferenceError:
+            level = None
+        if level is None:
+            return None
+        sure = all(self._measured(model) for model in references(self.profile, data))
+        for model, result in zip(models, results, strict=True):
+            if result is None:
+                return None
+            above = result["log_likelihood"] - level + self.profile.margin
+            sure = sure and self._measured(model)
+            sure = sure and abs(above) > 2 * math.hypot(
+                result["error"], self._reference_error(data)
+            )
+            if not above >= 0:  # or not a number
+                return Sufficiency(enough=False, sure=sure)
+        return Sufficiency(enough=True, sure=sure)
+
+    def _sure(self, data: str, column: str, steps: int) -> bool:
+        """Whether the judgement on a number of steps is sure; that none are too few is."""
+        judged = self._judge(data, column, steps) if steps else None
+        return judged is None or judged.sure
+
+    def _measured(self, model: TrainingCell) -> bool:
+        """Whether enough chains carry the estimate of log Z."""
+        result = self.find(model)
+        assert result is not None
+        return reliable(result["effective"], self.profile.chains * self.profile.repeats)

@@ -1,0 +1,1 @@
+"""The report: the paper's numbers and ours, side by side. It reads the store and writes files."""

@@ -1,0 +1,36 @@
+"""Revisions of the code that results depend on.
+
+A number is raised by hand when a change of code changes results: then cells that depend on it have
+another key, and are run again. Results on record without a revision are of the first one.
+"""
+
+from typing import Any
+
+REVISIONS = {
+    # samplers
+    "rwm": 1,
+    "gwg": 1,
+    "lbp": 1,
+    # targets
+    "bernoulli": 1,
+    "identical": 1,
+    "nearly_fair": 1,
+    "ising": 1,
+    "fhmm": 1,
+    "rbm": 1,
+    # the loop with its tuner, and how effective sample sizes are estimated
+    "loop": 1,
+    "diagnostics": 1,
+    # experiments that do not run a sampler in the loop
+    "finite": 1,
+    "table2": 1,
+}
+
+
+def with_revision(settings: dict[str, Any], *parts: str) -> dict[str, Any]:
+    """Settings with the revisions of the parts they depend on, those above the first.
+
+    Where all are the first the settings stay as they are, and so does their digest.
+    """
+    raised = {part: REVISIONS[part] for part in parts if REVISIONS[part] > 1}
+    return {**settings, "revision": raised} if raised else settings

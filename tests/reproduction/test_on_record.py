@@ -1,0 +1,60 @@
+"""What README and the documentation say is what the results on record give."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hopscale_reproduction import exchange
+from hopscale_reproduction.experiments.sampling import comparison
+from hopscale_reproduction.experiments.table2 import results as table2
+from hopscale_reproduction.places import Column, Method
+from hopscale_reproduction.snapshot import Snapshot
+from hopscale_reproduction.store import Store
+
+ROOT = Path(__file__).parent.parent.parent
+README = ROOT / "README.md"
+
+ROWS = {
+    "RWM-1": ("rwm", "", "fixed-1"),
+    "ARWM": ("rwm", "", "adaptive"),
+    "GRWM": ("rwm", "", "grid"),
+    "LBP-1": ("lbp", "barker", "fixed-1"),
+    "ALBP": ("lbp", "barker", "adaptive"),
+    "GLBP": ("lbp", "barker", "grid"),
+}
+COLUMNS = (("bernoulli", 800), ("ising", 50), ("fhmm", 1000))
+
+
+def test_the_table_is_what_the_results_on_record_give(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        exchange.read(store, ROOT / "docs" / "results" / "paper.csv")
+        snapshot = Snapshot(store, "paper")
+        tables = {model: comparison.table(snapshot, model) for model, _ in COLUMNS}
+    lines = re.findall(r"^\| \**([AG]?(?:RWM|LBP)(?:-1)?), .*$", README.read_text(), re.MULTILINE)
+    assert lines == list(ROWS)
+    for name, row in ROWS.items():
+        line = re.search(rf"^\| \**{name}, .*$", README.read_text(), re.MULTILINE)
+        assert line is not None
+        shown = re.findall(r"([\d.]+)\** \(([\d.]+)\)", line[0])
+        for (ours, printed), (model, size) in zip(shown, COLUMNS, strict=True):
+            entry = tables[model].entries[Column(model, size, "C2"), Method(*row), "ejd"]
+            assert entry.ours is not None
+            assert float(printed) == entry.printed
+            digits = len(ours.partition(".")[2])
+            assert float(ours) == pytest.approx(entry.ours.mean, abs=0.51 * 10**-digits)
+
+
+@pytest.mark.parametrize("shown", ["static MNIST", "dynamic MNIST", "Omniglot"])
+def test_table_2_is_what_the_results_on_record_give(tmp_path, shown):
+    data = {"Omniglot": "omniglot"}.get(shown, shown.lower().replace(" ", "-"))
+    with Store(tmp_path / "s.sqlite") as store:
+        exchange.read(store, ROOT / "docs" / "results" / "table2.csv")
+        found = [
+            s for s in table2.steps(table2.search_in(Snapshot(store, "paper"))) if s.data == data
+        ]
+    text = (ROOT / "docs" / "learning.md").read_text()
+    for source, cells in (("ours", [s.ours for s in found]), ("paper", [s.paper for s in found])):
+        line = re.search(rf"^\| {shown}, {source}.*$", text, re.MULTILINE)
+        assert line is not None
+        assert [cell.strip() for cell in line[0].split("|")[2:-1]] == list(map(str, cells))
