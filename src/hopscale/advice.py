@@ -29,7 +29,7 @@ def _stuck(run: "Run"):
     if still:
         yield (
             f"{still:,} of {run.chains:,} chains never moved in {run.num_draws:,} draws. Start "
-            "them elsewhere (init=), fix a smaller scale, or check that single changes of a site lead "
+            "them elsewhere (init=), fix a smaller scale, or check that changes of one site lead "
             "to states of positive probability."
         )
 

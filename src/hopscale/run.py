@@ -21,7 +21,7 @@ from hopscale.loop import Program
 from hopscale.record import STEP_NUMBERS, Hamming, Moments, Recorder, Statistics, Trace
 from hopscale.results import MAIN, ConvergenceWarning, Run, Statistic, history_by_name
 from hopscale.sampling import Sampling
-from hopscale.target import Target
+from hopscale.target import State, Target
 from hopscale.tune import Tuner, fitted
 
 DIRECTIONS = 3  # random states, the distances to which tell whether chains agree
@@ -175,6 +175,7 @@ class Plan:
     draws: int
     init: Any
     keep: str | int | None
+    defaults: bool = True  # whether the statistics that are always there are
 
     @staticmethod
     def of(
@@ -189,6 +190,7 @@ class Plan:
         init: Any = None,
         keep: str | int | None = None,
         chunk: int | None = None,
+        defaults: bool = True,
     ) -> "Plan":
         for target, scale in zip(targets, scales, strict=True):
             arguments.check(target, kernel, scale, chains, warmup, draws, chunk)
@@ -212,6 +214,7 @@ class Plan:
             draws=draws,
             init=init,
             keep=keep,
+            defaults=defaults,
         )
         plan.check_memory()
         return plan
@@ -249,7 +252,8 @@ class Plan:
             key_init, key_origin, key_run = jax.random.split(key, 3)
             programs.append(Program(key=key_run, target=target, kernel=self.kernel, tuner=tuner))
             states.append(arguments.initial_states(target, self.chains, self.init, key_init))
-            watched = {**_default_functions(target, key_origin), **functions}
+            default = _default_functions(target, key_origin) if self.defaults else {}
+            watched = {**default, **functions}
             statistics.append(_statistics(watched, programs[-1]))
         return Sampling(
             programs,
@@ -267,11 +271,19 @@ def _default_functions(target: Target, key: Key[Array, ""]) -> dict[str, Callabl
     """What is always watched: the log-probability, and distances to random states."""
     found: dict[str, Callable] = {"log_prob": record_module.log_prob}
     for i in range(DIRECTIONS):
-        key_state = key if i == 0 else jax.random.fold_in(key, i)
-        origin = jax.random.randint(key_state, target.shape, 0, target.num_states)
         name = MAIN if i == 0 else f"{MAIN}_{i + 1}"
-        found[name] = Hamming(origin.astype(target.state_dtype))
+        found[name] = Hamming(_uniform(target, key if i == 0 else jax.random.fold_in(key, i)))
     return found
+
+
+def random_state(target: Target, key: Any) -> State:
+    """The state to which the statistic "hamming" of a run with this key is the distance."""
+    return _uniform(target, jax.random.split(validate.as_key(key), 3)[1])
+
+
+def _uniform(target: Target, key: Key[Array, ""]) -> State:
+    drawn = jax.random.randint(key, target.shape, 0, target.num_states)
+    return drawn.astype(target.state_dtype)
 
 
 def split_record(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]:

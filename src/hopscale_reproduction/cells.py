@@ -1,24 +1,25 @@
 """A cell: one run of the paper's experiments, with everything that decides its result.
 
 Two cells are the same if all their settings are; then they have the same digest, and the second
-need not be run. `Cell.make_target`, `make_sampler`, ... build what the settings name.
+need not be run. `Cell.make_target`, `make_kernel`, ... build what the settings name.
 """
 
 import dataclasses
 import functools
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hopscale.loop import Hamming, Statistic
+from hopscale.kernels import GWG, LBP, RWM, ChainState, Info, Metropolis
 from hopscale.paper import instances
-from hopscale.sampler import Sampler
-from hopscale.samplers import GWG, LBP, RWM
-from hopscale.target import State, Target, as_float
+from hopscale.record import Hamming, log_prob
+from hopscale.run import random_state
+from hopscale.target import Target, as_float
 from hopscale_reproduction.checks import check, check_names
 from hopscale_reproduction.revisions import with_revision
 
@@ -133,18 +134,20 @@ class Cell:
     def make_target(self) -> Target:
         return _target(self.model, self.size, self.config, self.instance, self.options)
 
-    def make_sampler(self) -> Sampler:
+    def make_kernel(self) -> Metropolis:
+        """The sampler with the paper's literal rule: R sites at every step, up to N."""
         if self.sampler == "rwm":
-            return RWM()
+            return RWM(lengths="paper")
         if self.sampler == "gwg":
-            return GWG(self.balance, self.detail)
-        return LBP(self.balance, self.detail)
+            return GWG(self.balance, self.detail, lengths="paper")
+        return LBP(self.balance, self.detail, lengths="paper")
 
-    def make_statistic(self, target: Target, origin: State) -> Statistic:
+    def make_statistic(self, target: Target) -> Callable:
+        """A function of (state, info)."""
         if self.statistic == "hamming":
-            return Hamming(origin)
+            return Hamming(random_state(target, self.seed))
         if self.statistic == "log_prob":
-            return LogProb(target)
+            return log_prob
         return {"sum": Sum, "site": Site, "pair": Pair}[self.statistic](target.dtype)
 
 
@@ -181,8 +184,8 @@ class Sum(eqx.Module):
 
     dtype: Any = eqx.field(static=True)
 
-    def __call__(self, x: State) -> Float[Array, ""]:
-        return jnp.sum(as_float(x, self.dtype))
+    def __call__(self, state: ChainState, info: Info) -> Float[Array, ""]:
+        return jnp.sum(as_float(state.x, self.dtype))
 
 
 class Site(eqx.Module):
@@ -190,8 +193,8 @@ class Site(eqx.Module):
 
     dtype: Any = eqx.field(static=True)
 
-    def __call__(self, x: State) -> Float[Array, ""]:
-        return as_float(x.reshape(-1)[0], self.dtype)
+    def __call__(self, state: ChainState, info: Info) -> Float[Array, ""]:
+        return as_float(state.x.reshape(-1)[0], self.dtype)
 
 
 class Pair(eqx.Module):
@@ -199,16 +202,7 @@ class Pair(eqx.Module):
 
     dtype: Any = eqx.field(static=True)
 
-    def __call__(self, x: State) -> Float[Array, ""]:
-        flat = x.reshape(-1)
+    def __call__(self, state: ChainState, info: Info) -> Float[Array, ""]:
+        flat = state.x.reshape(-1)
         half = flat.size // 2
         return jnp.sum(as_float(flat[:half] == flat[half : 2 * half], self.dtype))
-
-
-class LogProb(eqx.Module):
-    """The log-probability."""
-
-    target: Target
-
-    def __call__(self, x: State) -> Float[Array, ""]:
-        return self.target.log_prob(x)

@@ -13,7 +13,7 @@ import jax
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hopscale.progress import interruptible
+from hopscale.host import interruptible
 from hopscale_reproduction.batch import Batch, split
 from hopscale_reproduction.cells import AnyCell, digest
 from hopscale_reproduction.experiment import Context, Experiment, OutOfTimeError, Procedure

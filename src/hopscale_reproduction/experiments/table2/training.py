@@ -9,9 +9,9 @@ import numpy as np
 
 from hopscale import learn
 from hopscale.data import load
+from hopscale.kernels import LBP
 from hopscale.learn import checkpoint, gallery, networks
-from hopscale.samplers import LBP
-from hopscale.scale import Adaptive, Fixed
+from hopscale.tune import Adaptive, Fixed
 from hopscale_reproduction.cells import TUNED, digest
 from hopscale_reproduction.experiment import Context, OutOfTimeError, Results
 from hopscale_reproduction.experiments.table2.cells import COLUMNS, TrainingCell
