@@ -129,7 +129,7 @@ def sample_many(
     plan = Plan.of(targets, kernel or LBP(), keys, scales, chains, warmup, draws, record)
     job = plan.begin()
     outcome = host.drive(job, chunk=chunk, progress=progress, tell=tell)
-    results = [make_run(job, i, None, interrupted=outcome == "interrupted") for i in range(runs)]
+    results = make_runs(job, None, interrupted=outcome == "interrupted")
     if outcome == "interrupted":
         raise Interrupted("stopped by Ctrl-C; .partial holds the runs so far", results)
     return results
@@ -334,7 +334,7 @@ def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkp
         progress=progress,
         save=None if save is None else lambda: save(job),
     )
-    run = make_run(job, 0, plan, interrupted=outcome == "interrupted")
+    (run,) = make_runs(job, plan, interrupted=outcome == "interrupted")
     steps = run.warmup + run.num_draws
     if steps and run.invalid == steps * run.chains:
         arguments.all_invalid(run.invalid, run.offender)
@@ -350,18 +350,24 @@ def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkp
     return run
 
 
-def make_run(job: Sampling, i: int, plan: Plan | None, interrupted: bool = False) -> Run:
-    """What the user gets of the i-th of these runs."""
+def make_runs(job: Sampling, plan: Plan | None, interrupted: bool = False) -> list[Run]:
+    """What the user gets of each run; with its plan, a run can go on."""
     began = time.perf_counter()
     moments, trace, history = job.flush()
-    drawing = job.phase == "draws"
-    if not drawing:
-        invalid, warmup_history = sampling.invalid_count(moments), history
-        empty = Moments(moments.mean.shape)
-        moments, trace, history = empty, Trace(trace.values.shape[1:], 2), Trace((1, 4), 2)
-    else:
+    if job.phase == "draws":
         invalid = job.invalid_in_warmup + sampling.invalid_count(moments)
         warmup_history = job.warmup_history or Trace((len(job.programs), len(STEP_NUMBERS)), 2)
+    else:  # stopped before the first draw
+        invalid, warmup_history = sampling.invalid_count(moments), history
+        moments, trace = Moments(moments.mean.shape), Trace(trace.values.shape[1:], 2)
+        history = Trace(history.values.shape[1:], 2)
+    job.run_seconds += time.perf_counter() - began
+    parts = (moments, trace, warmup_history, history)
+    return [_make_run(job, i, plan, parts, invalid, interrupted) for i in range(len(job.programs))]
+
+
+def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: bool) -> Run:
+    moments, trace, warmup_history, history = parts
     mean, variance = moments.mean[i], moments.variance[i]
     first = len(STEP_NUMBERS)
     statistics = {
@@ -374,7 +380,8 @@ def make_run(job: Sampling, i: int, plan: Plan | None, interrupted: bool = False
         )
         for k, name in enumerate(job.names)
     }
-    num_draws, pick = job.done if drawing else 0, (lambda a: a[i]) if job.many else (lambda a: a)
+    num_draws = job.done if job.phase == "draws" else 0
+    pick = (lambda a: a[i]) if job.many else (lambda a: a)
     scale = np.asarray(pick(job.chains.tuner.scale), np.float64)
     last = np.asarray(pick(job.chains.states.x))
     draws = None
@@ -387,7 +394,6 @@ def make_run(job: Sampling, i: int, plan: Plan | None, interrupted: bool = False
         name: recorder.result(memories[name], num_draws)
         for name, recorder in job.observed.recorders.items()
     }
-    job.run_seconds += time.perf_counter() - began
     return Run(
         target=job.programs[i].target,
         kernel=job.programs[i].kernel,

@@ -18,7 +18,7 @@ import numpy as np
 from hopscale import files, storage
 from hopscale.identity import differences, identity
 from hopscale.results import Run
-from hopscale.run import Plan, make_run
+from hopscale.run import Plan, make_runs
 from hopscale.sampling import Sampling
 from hopscale.storage import FileError, Stored
 from hopscale.target import Target
@@ -64,7 +64,8 @@ def load(
     plan = given["plan"]
     job = plan.begin(compiled=False)
     job.restore(stored.about["counters"], _tree(stored, job))
-    return make_run(job, 0, plan, interrupted=bool(stored.about["interrupted"]))
+    (run,) = make_runs(job, plan, interrupted=bool(stored.about["interrupted"]))
+    return run
 
 
 def enter(path: str | Path, plan: Plan, resumed: Any) -> tuple[Any, Callable[[Sampling], None]]:

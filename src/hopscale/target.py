@@ -84,6 +84,11 @@ class Target(eqx.Module):
         return as_evaluation(self._evaluate(y))
 
     @property
+    def updates(self) -> bool:
+        """Whether `_update` does better than evaluating again, and so may add up rounding."""
+        return type(self)._update is not Target._update
+
+    @property
     def num_sites(self) -> int:
         return math.prod(self.shape)
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from hopscale.host import drive
 from hopscale.kernels import Info, ScaleRange
 from hopscale.results import Run
-from hopscale.run import Plan, make_run
+from hopscale.run import Plan, make_runs
 from hopscale.tune import Tuner, TunerState
 from hopscale_reproduction.cells import Cell
 
@@ -98,7 +98,7 @@ class Batch:
 
     def results(self) -> list[dict[str, Any]]:
         """What each cell measured, with standard errors over chains."""
-        runs = [make_run(self._job, i, None) for i in range(len(self.cells))]
+        runs = make_runs(self._job, None)[: len(self.cells)]
         with ThreadPoolExecutor() as pool:  # transforms let go of the interpreter
             return list(pool.map(self._measured, runs))
 

@@ -65,6 +65,10 @@ class Tempered(Target):
     def dtype(self):
         return self.target.dtype
 
+    @property
+    def updates(self):
+        return self.base.updates or self.target.updates
+
     def at(self, beta: Float[Array, ""]) -> "Tempered":
         """The distribution at another beta."""
         return Tempered(self.base, self.target, beta)
