@@ -4,8 +4,11 @@ Other packages add commands by an entry point of the group `hopscale.commands`: 
 given the application. The reproduction of the paper is one.
 """
 
+import os
 import sys
+import traceback
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from hopscale.cli import bench, ebm, sample, train
 from hopscale.cli.app import app
@@ -31,9 +34,33 @@ def main() -> None:
     """Run a command; errors of the user's making are one line, not a traceback."""
     try:
         app()
-    except (ValueError, TypeError, ArithmeticError, OSError) as error:
-        print(f"hopscale: {error}", file=sys.stderr)
-        sys.exit(2)
     except KeyboardInterrupt:
         print("hopscale: stopped", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        if not of_the_user(error) or "HOPSCALE_DEBUG" in os.environ:
+            traceback.print_exc()
+            print(
+                "hopscale: this is an error of the program, not of the command; please report it "
+                "with the lines above.",
+                file=sys.stderr,
+            )
+            sys.exit(1)
+        print(f"hopscale: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def of_the_user(error: Exception) -> bool:
+    """Whether an error tells the user what to do: hopscale raised it on purpose, or the system did.
+
+    One that Python or another library raised inside hopscale is a mistake of hopscale's.
+    """
+    if isinstance(error, OSError):
+        return True
+    if not isinstance(error, ValueError | TypeError | ArithmeticError | MemoryError | ImportError):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1]
+    ours = Path(last.filename).parent.parts
+    raised = (last.line or "").lstrip().startswith("raise")
+    return raised and any(part.startswith("hopscale") for part in ours)
