@@ -17,11 +17,6 @@ def modes(x):
     return 0.4 * up * up
 
 
-def misled(x):
-    """The gradient at the corners says that every flip is downhill; and it is uphill."""
-    return 3.0 * jnp.sum(jnp.cos(2 * jnp.pi * x)) + 0.0 * x[0] - 30.0 * jnp.sum((x - 0.5) ** 4)
-
-
 def checkerboard(x):
     """Zero density one flip away from every state of positive density."""
     return jnp.where(jnp.sum(x) % 2 == 0, 0.0, -jnp.inf)
@@ -31,43 +26,50 @@ def poisoned(x):
     return jnp.where((x[0] == 1) & (x[1] == 1), jnp.nan, 0.1 * jnp.sum(x))
 
 
-def slow(x):
-    """Nearly uncoupled, tuned to a rate that lets it crawl."""
-    return 0.2 * jnp.sum(x)
-
-
 CASES = {
-    "R-hat of hamming": dict(target=hs.LogDensity(modes, (12,)), chains=8, warmup=200, draws=300),
-    "worth": dict(
-        target=hs.Bernoulli(np.linspace(0.3, 0.7, 60)),
-        scale=hs.Fixed(1),
-        chains=4,
-        warmup=1000,
-        draws=1500,
-    ),
-    "still moving": dict(
-        target=hs.Bernoulli(np.linspace(0.25, 0.75, 2000)), chains=16, warmup=100, draws=400
-    ),
-    "at its smallest": dict(
-        target=hs.Bernoulli(np.full(6, 0.004)), kernel=hs.RWM(), chains=64, warmup=200, draws=400
-    ),
-    "never moved": dict(
-        target=hs.LogDensity(checkerboard, (6,), ratios="exact"),
-        kernel=hs.RWM(lengths="paper"),
-        scale=hs.Fixed(1),
-        init=np.zeros(6, int),
-        chains=3,
-        warmup=10,
-        draws=50,
-    ),
-    "could not be judged": dict(
-        target=hs.LogDensity(poisoned, (4,), ratios="exact"),
-        kernel=hs.RWM(),
-        init=np.zeros(4, int),
-        chains=50,
-        warmup=100,
-        draws=200,
-    ),
+    "R-hat of hamming": {
+        "target": hs.LogDensity(modes, (12,)),
+        "chains": 8,
+        "warmup": 200,
+        "draws": 300,
+    },
+    "worth": {
+        "target": hs.Bernoulli(np.linspace(0.3, 0.7, 60)),
+        "scale": hs.Fixed(1),
+        "chains": 4,
+        "warmup": 1000,
+        "draws": 1500,
+    },
+    "still moving": {
+        "target": hs.Bernoulli(np.linspace(0.25, 0.75, 2000)),
+        "chains": 16,
+        "warmup": 100,
+        "draws": 400,
+    },
+    "at its smallest": {
+        "target": hs.Bernoulli(np.full(6, 0.004)),
+        "kernel": hs.RWM(),
+        "chains": 64,
+        "warmup": 200,
+        "draws": 400,
+    },
+    "never moved": {
+        "target": hs.LogDensity(checkerboard, (6,), ratios="exact"),
+        "kernel": hs.RWM(lengths="paper"),
+        "scale": hs.Fixed(1),
+        "init": np.zeros(6, int),
+        "chains": 3,
+        "warmup": 10,
+        "draws": 50,
+    },
+    "could not be judged": {
+        "target": hs.LogDensity(poisoned, (4,), ratios="exact"),
+        "kernel": hs.RWM(),
+        "init": np.zeros(4, int),
+        "chains": 50,
+        "warmup": 100,
+        "draws": 200,
+    },
 }
 
 

@@ -157,7 +157,8 @@ def test_broken_twin_fails_invariance(twin: hs.Kernel, scale: int):
 
 
 @pytest.mark.parametrize(
-    "kernel", [hs.LBP(), hs.LBP("sqrt", "same"), hs.GWG(), hs.GWG("min", "parity"), hs.RWM()],
+    "kernel",
+    [hs.LBP(), hs.LBP("sqrt", "same"), hs.GWG(), hs.GWG("min", "parity"), hs.RWM()],
     ids=describe,
 )
 def test_one_step_keeps_exact_draws_exact(kernel):

@@ -60,7 +60,9 @@ def test_the_broken_twin_differs():
     """Starting again where another run stopped is not going on: the key says so."""
     whole = hs.sample(TARGET, **settings(100))
     short = hs.sample(TARGET, **settings(50))
-    other = hs.sample(TARGET, **settings(50, init=short.last, warmup=0), scale=hs.Fixed(short.scale))
+    other = hs.sample(
+        TARGET, **settings(50, init=short.last, warmup=0), scale=hs.Fixed(short.scale)
+    )
     assert not np.array_equal(other.last, whole.last)
 
 
@@ -89,7 +91,7 @@ def test_what_cannot_go_on_says_so(monkeypatch):
     for draws, error in ((0, ValueError), (1.5, TypeError)):
         with pytest.raises(error, match="draws"):
             run.extend(draws)  # pyright: ignore
-    with pytest.raises(ValueError, match="at most .* steps"):
+    with pytest.raises(ValueError, match=r"at most .* steps"):
         run.extend(2**31)
     monkeypatch.setattr(validate, "memory", lambda: 10**6)
     with pytest.raises(MemoryError, match="kept states"):

@@ -103,7 +103,10 @@ class Transitions(hs.record.Recorder):
     """A recorder: how often each bit was flipped."""
 
     def init(self, target, chains):
-        return {"last": jnp.zeros((chains, *target.shape), jnp.int8), "flips": jnp.zeros(target.shape)}
+        return {
+            "last": jnp.zeros((chains, *target.shape), jnp.int8),
+            "flips": jnp.zeros(target.shape),
+        }
 
     def update(self, memory, states, info):
         flips = jnp.sum(memory["last"] != states.x, axis=0)

@@ -17,7 +17,9 @@ X = np.array(list(itertools.product((0, 1), repeat=4)), np.int8)
 def exact(target):
     """The distribution of x by enumeration of the energy, without the target's own methods."""
     z = np.array(list(itertools.product((0, 1), repeat=3)))
-    w, b, c = (np.asarray(a, float) for a in (target.weights, target.visible_bias, target.hidden_bias))
+    w, b, c = (
+        np.asarray(a, float) for a in (target.weights, target.visible_bias, target.hidden_bias)
+    )
     weights = np.exp(X @ b + (z @ c)[:, None] + z @ w @ X.T).sum(axis=0)
     return weights / weights.sum()
 

@@ -98,10 +98,14 @@ def test_a_run_stopped_in_warm_up_goes_on():
 @posix
 def test_a_loop_of_runs_stops():
     record, done = {"ones": signal_after(130)}, []
-    with pytest.raises(KeyboardInterrupt):
+
+    def loop():
         for key in range(10):
             hs.sample(TARGET, record=record, **{**SETTINGS, "chains": 1, "key": key, "chunk": 10})
             done.append(key)
+
+    with pytest.raises(KeyboardInterrupt):
+        loop()
     assert done == [0]
 
 
