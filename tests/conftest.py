@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # Every statistical test fails a correct program with at most this probability.
@@ -31,3 +32,10 @@ def small_targets() -> dict[str, hs.Target]:
         "fhmm": hs.FHMM(np.array([0.4, -1.2]), np.array([0.8, -0.5]), 0.1, 0.9),
         "quadratic": hs.LogDensity(lambda x: x @ (j @ x) + h @ x, (4,)),
     }
+
+
+def small_rbm(ratios: str = "gradient") -> hs.RBM:
+    """Four visible units and three hidden ones."""
+    rng = np.random.default_rng(23)
+    weights, visible, hidden = rng.normal(size=(3, 4)), rng.normal(size=4), rng.normal(size=3)
+    return hs.RBM(weights, visible, hidden, ratios=ratios)

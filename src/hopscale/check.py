@@ -154,14 +154,15 @@ def invariance(
     tuner = fitted(None if scales is None else Fixed(scale), scales)
     program = Program(key=key_step, target=target, kernel=kernel, tuner=tuner)
 
-    @eqx.filter_jit
-    def stepped(program, x):
-        chains, _ = loop.scan(program, loop.start(program, x), steps=steps, tune=False)
-        return chains.states.x
-
-    after = stepped(program, jnp.asarray(everything[drawn]))
+    after = _stepped(program, jnp.asarray(everything[drawn]), steps)
     observed = np.bincount(_index(target, after), minlength=len(expected))
     return _chi_square(observed, draws * expected, false_alarm)
+
+
+@eqx.filter_jit
+def _stepped(program: Program, x, steps: int):
+    chains, _ = loop.scan(program, loop.start(program, x), steps=steps, tune=False)
+    return chains.states.x
 
 
 def _chi_square(observed: np.ndarray, expected: np.ndarray, false_alarm: float) -> Verdict:

@@ -82,7 +82,7 @@ def sample(
         raise TypeError("kernel and sampler are two names for one argument; give one of them.")
     kernel = kernel or sampler or LBP()
     plan = Plan.of(
-        [target], kernel, [key], [scale], chains, warmup, draws, record, init, keep, chunk
+        [target], kernel, [key], [scale], chains, warmup, draws, [record], init, keep, chunk
     )
     return run_plan(plan, None, progress, chunk, checkpoint)
 
@@ -154,6 +154,10 @@ def extend(
             "hs.load(path, target=...)."
         )
     plan = dataclasses.replace(plan, draws=run.num_draws + draws)
+    arguments.check(
+        plan.targets[0], plan.kernel, None, plan.chains, plan.warmup, plan.draws, chunk
+    )
+    plan.check_memory()
     return run_plan(plan, (counters, arrays), progress, chunk, checkpoint)
 
 
@@ -199,6 +203,11 @@ class Plan:
         if len(each) != len(targets):
             raise ValueError(f"record must hold one entry for each of {len(targets)} runs.")
         split = [split_record(one) for one in each]
+        if isinstance(record, list | tuple) and len(each) > 1 and any(own for _, own in split):
+            raise ValueError(
+                "recorders are the same for all runs side by side: give one record for all; only "
+                "functions may differ from run to run."
+            )
         plan = Plan(
             targets=tuple(targets),
             kernel=kernel,
@@ -290,6 +299,10 @@ def split_record(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]
     """What the user asked to remember, by name."""
     if record is None:
         return {}, {}
+    if isinstance(record, list | tuple):
+        raise TypeError(
+            f"record takes several things by name, as in {{'ones': ones}}; got {record!r}."
+        )
     if not isinstance(record, Mapping):
         record = {getattr(record, "__name__", type(record).__name__): record}
     for name in record:

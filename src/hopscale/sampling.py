@@ -53,6 +53,14 @@ class Records(NamedTuple):
     memories: dict[str, Any]
 
 
+class Begun(NamedTuple):
+    """Where chains were at a row of the present page, so that its steps can be taken again."""
+
+    step: int
+    row: int
+    chains: Chains
+
+
 @eqx.filter_jit(donate="all-except-first")
 def _advance(
     fixed: tuple[Program, Observed, Span], chains: Chains, records: Records, many: bool
@@ -180,17 +188,17 @@ class Sampling:
     def advance(self, steps: int) -> None:
         """Take steps, and merge what the page before left."""
         began = time.perf_counter()
-        if self.row == 0 and self.offender is None and not self.many:
-            self.page_start = (self.step, jax.tree.map(jnp.copy, self.chains))
         if not self.compiled:
             self.compile()
+        if self.begun is None and self.offender is None and not self.many:
+            self.begun = Begun(self.step, self.row, jax.tree.map(jnp.copy, self.chains))
         self._call(steps)
         self._merge()  # while these steps run
         self._fetch_states(steps)
         self.step, self.done, self.row = self.step + steps, self.done + steps, self.row + steps
         if self.row == self.rows:
-            self.pending = (self._summarize(), self.rows, self.resolution)
-            self.row = 0
+            self.pending = (self._summarize(), self.rows, self.resolution, self.begun)
+            self.begun, self.row = None, 0
         jax.block_until_ready(self.chains)
         self.run_seconds += time.perf_counter() - began
 
@@ -222,8 +230,8 @@ class Sampling:
         """Begin to warm up; or freeze the scale and begin to draw."""
         runs, chains = len(self.programs), self.chains_each
         self.phase, self.done, self.row = phase, 0, 0
-        self.pending: tuple[record.Summary, int, int] | None = None
-        self.page_start: tuple[int, Chains] | None = None
+        self.pending: tuple[record.Summary, int, int, Begun | None] | None = None
+        self.begun: Begun | None = None
         width = len(STEP_NUMBERS) + len(self.names)
         self.moments = Moments((runs, width, chains))
         self.trace = Trace((runs, len(self.names), chains), record.trace_capacity(chains))
@@ -297,28 +305,31 @@ class Sampling:
         """Merge the summary of the last full page, once."""
         if self.pending is None:
             return
-        summary, rows, resolution = self.pending
+        *page, begun = self.pending
         self.pending = None
-        self._add(summary, rows, resolution, self.moments, self.trace, self.history)
+        self._add(*page, self.moments, self.trace, self.history)
+        self._find_offender(page[0], page[1], begun)
 
     def _add(self, summary, rows: int, resolution: int, moments, trace, history) -> None:
         mean, squares, blocks, means = map(np.asarray, summary)
         moments.add(rows, mean, squares)
         trace.add(np.swapaxes(blocks, 0, 1)[: rows // resolution], resolution)
         history.add(np.swapaxes(means, 0, 1)[:rows], 1)
-        invalid = means[0, :rows, INVALID]
-        if self.offender is None and self.page_start is not None and np.any(invalid > 0):
-            self.offender = self._replay(int(np.argmax(invalid > 0)))
 
-    def _replay(self, row: int) -> np.ndarray:
+    def _find_offender(self, summary: record.Summary, rows: int, begun: Begun | None) -> None:
         """The first invalid proposal of a page: take its steps again, up to that one."""
-        assert self.page_start is not None
-        first, chains = self.page_start
-        self.page_start = None
-        fixed = (self.program, self.observed, self._span(first, row, 0))
-        chains, _ = _advance(fixed, chains, self._empty_records(self.observed.recorders), self.many)
-        x, invalid = loop.proposals(self.program, chains, jnp.asarray(first + row, jnp.int32))
-        return np.asarray(x[int(np.argmax(invalid))])
+        if self.offender is not None or begun is None:
+            return
+        invalid = np.asarray(summary.history)[0, begun.row : rows, INVALID] > 0
+        if not invalid.any():
+            return
+        steps = int(np.argmax(invalid))
+        fixed = (self.program, self.observed, self._span(begun.step, steps, 0))
+        records = self._empty_records(self.observed.recorders)
+        chains, _ = _advance(fixed, begun.chains, records, self.many)
+        step = jnp.asarray(begun.step + steps, jnp.int32)
+        x, found = loop.proposals(self.program, chains, step)
+        self.offender = np.asarray(x[int(np.argmax(found))])
 
     def flush(self) -> tuple[Moments, Trace, Trace]:
         """Moments, trace and history of the phase so far, the unfinished page included.
@@ -332,13 +343,14 @@ class Sampling:
         if self.row:
             summary = self._summarize()
             self._add(summary, self.row, self.resolution, moments, trace, history)
+            self._find_offender(summary, self.row, self.begun)
         return moments, trace, history
 
     # -- Going on. -------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, Any]:
         """Everything that evolves, as a tree of arrays: with it a run goes on bit for bit."""
-        self._merge()
+        self.flush()
         row_axis = 1 if self.many else 0
         numbers = jax.lax.slice_in_dim(self.records.page.numbers, 0, self.row, axis=row_axis)
         tree: dict[str, Any] = {
@@ -411,6 +423,17 @@ def invalid_count(moments: Moments) -> int:
 
 
 def stack(trees):
-    """Arrays of all trees, stacked; all else as in the first."""
+    """Arrays of all trees, stacked; all else must be the same."""
     arrays, rest = eqx.partition(list(trees), eqx.is_array)
+    if any(_kind(*both) != _kind(arrays[0], rest[0]) for both in zip(arrays, rest, strict=True)):
+        raise ValueError(
+            "runs side by side must be of one shape: the same kinds of target, tuner and function, "
+            "with the same settings and arrays of the same shape; only numbers may differ."
+        )
     return eqx.combine(jax.tree.map(lambda *a: jnp.stack(a), *arrays), rest[0])
+
+
+def _kind(arrays, rest):
+    """All of a tree that must agree for it to be stacked with others."""
+    shapes = [(a.shape, a.dtype) for a in jax.tree.leaves(arrays)]
+    return jax.tree.structure(arrays), shapes, jax.tree.structure(rest), jax.tree.leaves(rest)

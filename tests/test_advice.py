@@ -1,0 +1,154 @@
+"""A run that should not be trusted says so, once and everywhere; one that can be is silent."""
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hopscale as hs
+
+QUIET = {"progress": False, "key": 1}
+
+
+def modes(x):
+    """All zeros or all ones; what lies between is hardly ever seen."""
+    up = jnp.sum(2.0 * x - 1.0)
+    return 0.4 * up * up
+
+
+def checkerboard(x):
+    """Zero density one flip away from every state of positive density."""
+    return jnp.where(jnp.sum(x) % 2 == 0, 0.0, -jnp.inf)
+
+
+def poisoned(x):
+    return jnp.where((x[0] == 1) & (x[1] == 1), jnp.nan, 0.1 * jnp.sum(x))
+
+
+CASES = {
+    "R-hat of hamming": {
+        "target": hs.LogDensity(modes, (12,)),
+        "chains": 8,
+        "warmup": 200,
+        "draws": 300,
+    },
+    "worth": {
+        "target": hs.Bernoulli(np.linspace(0.3, 0.7, 60)),
+        "scale": hs.Fixed(1),
+        "chains": 4,
+        "warmup": 1000,
+        "draws": 1500,
+    },
+    "still moving": {
+        "target": hs.Bernoulli(np.linspace(0.25, 0.75, 2000)),
+        "chains": 16,
+        "warmup": 100,
+        "draws": 400,
+    },
+    "at its smallest": {
+        "target": hs.Bernoulli(np.full(6, 0.004)),
+        "kernel": hs.RWM(),
+        "chains": 64,
+        "warmup": 200,
+        "draws": 400,
+    },
+    "never moved": {
+        "target": hs.LogDensity(checkerboard, (6,), ratios="exact"),
+        "kernel": hs.RWM(lengths="paper"),
+        "scale": hs.Fixed(1),
+        "init": np.zeros(6, int),
+        "chains": 3,
+        "warmup": 10,
+        "draws": 50,
+    },
+    "could not be judged": {
+        "target": hs.LogDensity(poisoned, (4,), ratios="exact"),
+        "kernel": hs.RWM(),
+        "init": np.zeros(4, int),
+        "chains": 50,
+        "warmup": 100,
+        "draws": 200,
+    },
+}
+
+
+@pytest.mark.parametrize("words", CASES)
+def test_warned_once_and_everywhere(words):
+    with pytest.warns(hs.ConvergenceWarning) as caught:
+        run = hs.sample(**CASES[words], **QUIET)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__  # points at the call
+    sentence = next(s for s in run.warnings if words.split(" of ")[0] in s)
+    assert words.split(" of ")[0] in str(caught[0].message)
+    assert sentence in run.summary()["warnings"]
+    printed = " ".join(str(run).split())
+    assert "! " + " ".join(sentence.split()) in printed
+
+
+def test_stuck_chains_do_not_look_converged():
+    """Chains that start apart and never move have no R-hat of 1."""
+    start = np.zeros((3, 6), int)
+    start[1, :2] = start[2, 2:4] = 1
+    run = hs.sample(**{**CASES["never moved"], "init": start}, **QUIET)
+    assert not run.r_hat <= 1.01
+    assert any("3 of 3 chains never moved" in sentence for sentence in run.warnings)
+
+
+def test_separate_modes_are_seen_by_a_symmetric_statistic_or_not_at_all():
+    """The log-density is the same in both modes; a distance tells them apart."""
+    run = hs.sample(**CASES["R-hat of hamming"], **QUIET)
+    assert run.r_hat > 1.5
+    assert max(s.r_hat for n, s in run.statistics.items() if n != "log_prob") == run.r_hat
+
+
+def test_a_run_stopped_in_warm_up_says_so():
+    assert issubclass(hs.ConvergenceWarning, UserWarning)
+    run = hs.sample_many(
+        hs.Bernoulli(np.full(4, 0.4)),
+        keys=[0],
+        chains=3,
+        warmup=50,
+        draws=10,
+        chunk=10,
+        progress=False,
+        tell=lambda steps: False,
+    )[0]
+    assert run.num_draws == 0
+    assert any("Nothing was drawn" in sentence for sentence in run.warnings)
+
+
+def test_runs_side_by_side_are_not_warned_about_but_say_so():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runs = hs.sample_many(
+            hs.LogDensity(modes, (12,)),
+            keys=[0, 1],
+            chains=8,
+            warmup=200,
+            draws=300,
+            progress=False,
+        )
+    assert all(any("R-hat" in sentence for sentence in run.warnings) for run in runs)
+
+
+RNG = np.random.default_rng(5)
+WELL = {
+    "bernoulli": (hs.Bernoulli(RNG.uniform(0.15, 0.85, size=100)), hs.LBP()),
+    "bernoulli by a random walk": (hs.Bernoulli(RNG.uniform(0.25, 0.75, size=50)), hs.RWM()),
+    "ising": (hs.Ising(RNG.uniform(-0.3, 0.3, size=(8, 8)), 0.15), hs.LBP("sqrt")),
+    "ising by GWG": (hs.Ising(RNG.uniform(-0.3, 0.3, size=(8, 8)), 0.15), hs.GWG()),
+    "flat": (hs.Bernoulli(np.full(10, 0.52)), hs.LBP()),
+    "one bit": (hs.Bernoulli(np.array([0.3])), hs.LBP()),
+}
+
+
+@pytest.mark.parametrize("name", WELL)
+def test_no_false_alarm_where_all_is_well(name):
+    target, kernel = WELL[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = hs.sample(target, kernel, chains=50, **QUIET)
+    assert run.warnings == ()
+    assert "!" not in str(run)
+    assert run.summary()["warnings"] == []
