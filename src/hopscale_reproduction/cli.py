@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from hopscale.cli.app import console
-
 STORE = "results.sqlite"
 
 Out = Annotated[Path, typer.Option(help="folder of the results and the report")]
@@ -65,11 +63,11 @@ def reproduce(
         outcomes = runner.run(wanted)
         for experiment in wanted:
             if experiment.summary is not None:
-                console().print(experiment.summary(profile, runner.find))
+                _console().print(experiment.summary(profile, runner.find))
         page = writing.write(out, store, profile)
         _name_damaged(store)
     done = sum(outcome.ran for outcome in outcomes)
-    console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
+    _console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
     if not all(outcome.complete for outcome in outcomes):
         print("hopscale: stopped before the end; the same command goes on", file=sys.stderr)
         raise typer.Exit(130 if runner.stopped else 0)
@@ -85,7 +83,7 @@ def report(profile: ProfileName = "quick", out: Out = Path("results")) -> None:
 
     _check_profile(profile)
     with Store(_existing(out / STORE)) as store:
-        console().print(f"the report is {writing.write(out, store, profile)}")
+        _console().print(f"the report is {writing.write(out, store, profile)}")
         _name_damaged(store)
 
 
@@ -104,7 +102,7 @@ def export(
     with Store(_existing(out / STORE)) as store:
         rows = exchange.write(store, file)
         _name_damaged(store)
-    console().print(f"{rows:,} cells written to {file}")
+    _console().print(f"{rows:,} cells written to {file}")
 
 
 @results_app.command("import")
@@ -125,7 +123,13 @@ def import_(
     _make(out)
     with Store(out / STORE) as store:
         added = exchange.read(store, file)
-    console().print(f"{added:,} cells added to {out / STORE}")
+    _console().print(f"{added:,} cells added to {out / STORE}")
+
+
+def _console():
+    from hopscale.cli.app import console  # which loads this module, to have its commands
+
+    return console()
 
 
 def _name_damaged(store) -> None:

@@ -83,18 +83,19 @@ class Runner:
         Runs of samplers come first, below progress bars; a procedure shows its own progress, and
         deals with Ctrl-C by itself.
         """
-        outcomes: dict[str, Outcome] = {}
-        batched = [experiment for experiment in experiments if experiment.procedure is None]
+        outcomes: dict[int, Outcome] = {}  # by place
+        places = range(len(experiments))
         with self.store.renewing():
             with interruptible(self), self._bars() as bars:
-                lines = [_Line(bars, experiment.title) for experiment in batched]
-                for experiment, line in zip(batched, lines, strict=True):
-                    outcomes[experiment.name] = self._run(experiment, _Batches(self, line))
-            for experiment in experiments:
-                if experiment.procedure is not None:
-                    work = _OneByOne(self, experiment.procedure)
-                    outcomes[experiment.name] = self._run(experiment, work)
-        return [outcomes[experiment.name] for experiment in experiments]
+                batched = [place for place in places if experiments[place].procedure is None]
+                lines = {place: _Line(bars, experiments[place].title) for place in batched}
+                for place, line in lines.items():
+                    outcomes[place] = self._run(experiments[place], _Batches(self, line))
+            for place in places:
+                procedure = experiments[place].procedure
+                if procedure is not None:
+                    outcomes[place] = self._run(experiments[place], _OneByOne(self, procedure))
+        return [outcomes[place] for place in places]
 
     def _run(self, experiment: Experiment, work: "_Batches | _OneByOne") -> Outcome:
         began, ran = time.monotonic(), 0
@@ -104,10 +105,15 @@ class Runner:
             work.begin(len(cells), len(missing))
             if not missing or self.over:
                 break
-            done = work.run(missing)
+            try:
+                done = work.run(missing)
+                if not done and not self.over:
+                    time.sleep(WAIT)  # another process is at the rest
+            except KeyboardInterrupt:
+                if self.stopped:
+                    raise  # the second time: at once
+                self.stopped, done = True, 0
             ran += done
-            if not done and not self.over:
-                time.sleep(WAIT)
         outcome = Outcome(
             name=experiment.name,
             cells=len(cells),
@@ -198,9 +204,6 @@ class _OneByOne:
         began = time.monotonic()
         try:
             results = self._procedure.run(cell, context)
-        except KeyboardInterrupt:
-            runner.stopped = True
-            return 0
         except OutOfTimeError:
             runner.expire()
             return 0
