@@ -21,6 +21,7 @@ from hopscale.target import State, Target
 from hopscale.tune import Tuner, TunerState
 
 NOISE_STEPS = 32  # whose noise is drawn together
+STATIC_STEPS = 128  # drawn together where their number is compiled in, at most
 FRESH_STEPS = 1024  # after which chains are evaluated from scratch: a multiple of NOISE_STEPS
 
 Steps = int | Int[Array, ""]
@@ -77,15 +78,18 @@ def scan(
         chains: where they are.
         memory: whatever `visit` keeps.
         first: the number of the first step; random numbers depend on it.
-        steps: how many. A Python integer (with `first` 0) is compiled in, which a GPU runs faster.
+        steps: how many. A Python integer up to 128 (with `first` 0) is compiled in, which a GPU
+            runs faster.
         tune: whether the tuner moves the scale.
         visit: called after each step, to remember what should be.
         prepare: called before each step, for a target that changes from step to step.
         whole_pages: take steps in whole pages of 32, idle before the first and beyond the last:
             a GPU then need not ask after every step whether to go on.
     """
-    known = isinstance(steps, int) and isinstance(first, int) and first == 0
-    page_steps = max(1, min(steps, NOISE_STEPS)) if known and isinstance(steps, int) else NOISE_STEPS
+    one_page = (
+        isinstance(steps, int) and isinstance(first, int) and first == 0 and steps <= STATIC_STEPS
+    )
+    page_steps = max(1, steps) if one_page and isinstance(steps, int) else NOISE_STEPS
     last = first + steps
 
     def page(number, carry):
@@ -94,18 +98,19 @@ def scan(
         end = jnp.minimum(last - origin, page_steps)
         noise = _noise(program, chains, origin, page_steps)
         stepped, memory = carry
-        fresh = (begin == 0) & (origin % FRESH_STEPS == 0) & (origin > 0)
-        stepped = stepped._replace(states=_refreshed(program, stepped.states, fresh))
+        if not one_page:
+            fresh = (begin == 0) & (origin % FRESH_STEPS == 0) & (origin > 0)
+            stepped = stepped._replace(states=_refreshed(program, stepped.states, fresh))
 
         def step(i, carry):
             active = (begin <= i) & (i < end) if whole_pages else None
             now = jax.tree.map(lambda a: a[i], noise)
             return _step(program, now, origin + i, first, active, tune, visit, prepare, *carry)
 
-        bounds = (0, page_steps) if whole_pages or (known and last == page_steps) else (begin, end)
+        bounds = (0, steps) if one_page else (0, page_steps) if whole_pages else (begin, end)
         return jax.lax.fori_loop(*bounds, step, (stepped, memory))
 
-    if known and last <= page_steps:
+    if one_page:
         return page(0, (chains, memory))
     return jax.lax.fori_loop(first // page_steps, -(-last // page_steps), page, (chains, memory))
 
