@@ -98,7 +98,7 @@ def scan(
         end = jnp.minimum(last - origin, page_steps)
         noise = _noise(program, chains, origin, page_steps)
         stepped, memory = carry
-        if not one_page:
+        if not one_page and _rounds(program.target):
             fresh = (begin == 0) & (origin % FRESH_STEPS == 0) & (origin > 0)
             stepped = stepped._replace(states=_refreshed(program, stepped.states, fresh))
 
@@ -153,6 +153,11 @@ def _noise(program: Program, chains: Chains, origin, steps: int):
     numbers = origin + jnp.arange(steps)
     number_of_chains = jnp.arange(chains.states.x.shape[0])
     return jax.vmap(lambda step: jax.vmap(lambda chain: one(step, chain))(number_of_chains))(numbers)
+
+
+def _rounds(target: Target) -> bool:
+    """Whether rounding adds up along a chain: not where every step evaluates from scratch."""
+    return type(target)._update is not Target._update
 
 
 def _refreshed(program: Program, states: ChainState, fresh: Bool[Array, ""]) -> ChainState:
