@@ -14,7 +14,7 @@ from hopscale.data import DataSet
 from hopscale.learn import archive
 from hopscale.target import State
 from hopscale.targets import RBM
-from hopscale.validate import as_key, count
+from hopscale.validate import as_key, count, number
 
 KIND = "an RBM in training"
 PARAMETERS = ("weights", "visible_bias", "hidden_bias")
@@ -43,8 +43,7 @@ class RBMRecipe:
     def __post_init__(self):
         for name in ("hidden", "cd", "batch"):
             count(name, getattr(self, name), least=1)
-        if not 0 < self.rate < np.inf:
-            raise ValueError(f"rate must be a positive number; got {self.rate!r}.")
+        number("rate", self.rate, 0, float("inf"), "()")
         as_key(self.seed)
 
 
