@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Key
 
 
@@ -44,7 +45,7 @@ def bits(name: str, value: Any) -> Any:
 
     While JAX traces a program there are no values to look at.
     """
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return value.astype(jnp.int8)
     array = _numbers(name, value)
     if not _only_bits(array):

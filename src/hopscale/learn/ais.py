@@ -214,10 +214,11 @@ class _Estimation:
             steps=jnp.asarray(steps, jnp.int32),
             pilot=jnp.asarray(pilot),
         )
-        self.walk = jax.block_until_ready(paths.anneal(self.annealing, key, span, self.walk))
+        walk = paths.anneal(self.annealing, key, span, self.walk)
+        self.walk = jax.block_until_ready(walk)
         self.done += steps
         if self.done == self.steps:
-            self._finish(self.walk)
+            self._finish(walk)
 
     def _finish(self, walk: Walk) -> None:
         """Collect the repeat, and write all so far to the file."""
