@@ -147,9 +147,7 @@ def _tuner(scale: str):
 
 
 def _report(name: str, trained: Any) -> None:
-    table = trained.__rich__()
-    table.title = f"EBM on {name}"
-    console().print(table)
+    console().print(trained.__rich__(f"EBM on {name}"))
 
 
 def _pictures(out: Path, name: str, trained: Any, long_run: int, seed: int) -> None:

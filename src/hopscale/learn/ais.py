@@ -99,10 +99,16 @@ def log_z(
     tuner = fitted(scale, scales)
     if tuner.init(scales, chains, target.dtype).scale.ndim:  # type: ignore[arg-type]
         raise ValueError(f"log_z takes one scale for all chains; got {scale!r}.")
-    annealing = Annealing(path, kernel, tuner, _betas(betas, target.dtype), float(resample))
+    annealing = Annealing(
+        target=path,
+        kernel=kernel,
+        tuner=tuner,
+        betas=_betas(betas, target.dtype),
+        resample=jnp.asarray(resample, target.dtype) if resample else None,
+    )
     job = _Estimation(annealing, chains, repeats, as_key(key), keep)
     outcome = host.drive(job, seconds=0.5, progress=progress)
-    found = job.result(time.perf_counter() - began)
+    found = job.result(time.perf_counter() - began, float(resample))
     if outcome == "interrupted":
         done = len(job.finished) - 1
         what = "nothing is estimated yet" if found is None else "their estimate is in .partial"
@@ -234,7 +240,7 @@ class _Estimation:
     def status(self) -> dict[str, float]:
         return {}
 
-    def result(self, seconds: float) -> LogZ | None:
+    def result(self, seconds: float, resample: float) -> LogZ | None:
         """The estimate of the finished repeats."""
         repeats = self.finished[1:]
         if not repeats:
@@ -252,7 +258,7 @@ class _Estimation:
             scale=float(repeats[0].scales.mean()) if has_scale else None,
             samples=np.concatenate([repeat.samples for repeat in repeats]),
             seconds=seconds,
-            resample=self.annealing.resample,
+            resample=resample,
         )
 
 

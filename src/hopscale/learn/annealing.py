@@ -26,14 +26,15 @@ class Annealing(NamedTuple):
     Attributes:
         target: the path's ends, at any beta.
         betas: from 0 to 1.
-        resample: chains are resampled where fewer than this share of them is effective; 0: never.
+        resample: chains are resampled where fewer than this share of them is effective; None:
+            never.
     """
 
     target: Tempered
     kernel: Kernel
     tuner: Tuner
     betas: Float[Array, " betas"]
-    resample: float = 0.0
+    resample: Float[Array, ""] | None
 
 
 class Weights(NamedTuple):
@@ -99,7 +100,7 @@ def anneal(annealing: Annealing, key: Key[Array, ""], span: Span, walk: Walk) ->
         rise = annealing.betas[step + 1] - annealing.betas[step]
         weights = _weigh(rise, chains.states, weights)
         states = chains.states
-        if annealing.resample:
+        if annealing.resample is not None:
             key_step = jax.random.fold_in(key_resample, step)
             states, weights = _resample(annealing.resample, key_step, states, weights)
         target = annealing.target.at(annealing.betas[step + 1])
@@ -142,7 +143,7 @@ def _weigh(rise: Float[Array, ""], states: ChainState, weights: Weights) -> Weig
 
 
 def _resample(
-    share: float, key: Key[Array, ""], states: ChainState, weights: Weights
+    share: Float[Array, ""], key: Key[Array, ""], states: ChainState, weights: Weights
 ) -> tuple[ChainState, Weights]:
     r"""Draw chains by weight if $(\sum w)^2 / \sum w^2$ is below a share of their number.
 

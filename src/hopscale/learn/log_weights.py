@@ -70,7 +70,7 @@ class LogZ(NamedTuple):
     __repr__ = __str__
 
     def __rich__(self):
-        return tables.table("log Z", self._rows(), "" if self.reliable else self.warning)
+        return tables.table("log Z", self._rows(), self.warning)
 
     @property
     def warning(self) -> str:

@@ -4,27 +4,26 @@ import io
 from collections.abc import Iterable
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 
-def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> Table:
-    """Names and values below a title."""
-    result = Table(
+def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> Group:
+    """Names and values below a title, and a note below them."""
+    shown = Table(
         title=title,
         title_justify="left",
-        caption=note or None,
-        caption_justify="left",
         box=box.SIMPLE_HEAD,
         show_header=False,
         pad_edge=False,
     )
     for name, value in rows:
-        result.add_row(name, value)
-    return result
+        shown.add_row(name, value)
+    return Group(shown, *([Text(note)] if note else []))
 
 
-def text(shown: Table) -> str:
+def text(shown: Group) -> str:
     """What a table looks like without colours, 88 characters wide."""
     out = io.StringIO()
     Console(file=out, width=88).print(shown)

@@ -48,9 +48,9 @@ class Trained:
 
     __repr__ = __str__
 
-    def __rich__(self):
+    def __rich__(self, title: str | None = None):
         shape = " x ".join(map(str, self.model.shape))
-        title = f"EBM ({shape}) with a {type(self.model.network).__name__}"
+        title = title or f"EBM ({shape}) with {type(self.model.network).__name__}"
         return tables.table(title, self._rows(), "means of the last 100 iterations")
 
     def _rows(self):
