@@ -1,6 +1,9 @@
 """Annealed importance sampling against enumeration."""
 
-from typing import Any
+import os
+import signal
+from functools import partial
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,21 +12,31 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.learn import EBM, MLP, LogZ, ais, annealing, log_likelihood, log_z, reliable
-from hopscale.learn.ais import families, log_mean
-from hopscale.learn.annealing import AtBeta
+from hopscale import host
+from hopscale.learn import EBM, MLP, LogZ, annealing, log_likelihood, log_z, reliable
+from hopscale.learn.log_weights import families, log_mean
 
 SHAPE = (3, 4)
 # A correct estimate is further off than that with probability 6e-7, if its error is.
 ERRORS = 5.0
 
 
-def model():
+class Louder(eqx.Module):
+    """A network times a number. Of all numbers one program is compiled."""
+
+    network: MLP
+    factor: jax.Array
+
+    def __call__(self, x):
+        return self.factor * self.network(x)
+
+
+def model(factor: float = 1.0):
     """Twelve bits with energies that differ by several units."""
     rng = np.random.default_rng(0)
     network = MLP(SHAPE, 16, key=2)
     louder = jax.tree.map(lambda a: 4.0 * a if eqx.is_inexact_array(a) else a, network)
-    return EBM(louder, rng.uniform(0.2, 0.8, SHAPE))
+    return EBM(Louder(louder, jnp.asarray(factor)), rng.uniform(0.2, 0.8, SHAPE))
 
 
 def truth(target):
@@ -35,13 +48,42 @@ def off(estimate: LogZ, target) -> float:
     return abs(estimate.value - truth(target)) / estimate.error
 
 
+class OneSite(hs.Kernel):
+    """A kernel without a scale: propose to flip one site, all equally likely."""
+
+    name: ClassVar[str] = "one site"
+    informed: ClassVar[bool] = False
+
+    def step(self, key, target, state, scale):
+        key_site, key_accept = jax.random.split(key)
+        site = jax.random.randint(key_site, (), 0, target.num_sites)
+        y = (state.x.reshape(-1) ^ (jnp.arange(target.num_sites) == site)).reshape(target.shape)
+        there = self.init(target, y)
+        accept_prob = jnp.exp(jnp.minimum(there.log_prob - state.log_prob, 0.0))
+        accepted = jax.random.uniform(key_accept, dtype=target.dtype) < accept_prob
+        info = hs.Info(
+            accept_prob=accept_prob,
+            accepted=accepted,
+            distance=accepted.astype(jnp.int32),
+            invalid=jnp.asarray(False),
+            proposal=y,
+        )
+        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), there, state), info
+
+
 @pytest.mark.parametrize(
-    ("sampler", "scale"),
-    [(hs.LBP("sqrt"), hs.Adaptive()), (hs.RWM(), hs.Fixed(2)), (hs.GWG(), hs.Adaptive())],
+    ("kernel", "scale"),
+    [
+        (hs.LBP("sqrt"), hs.Adaptive()),
+        (hs.RWM(), hs.Fixed(2)),
+        (hs.GWG(), hs.Adaptive()),
+        (OneSite(), None),
+    ],
 )
-def test_log_z_agrees_with_enumeration(sampler, scale):
+def test_log_z_agrees_with_enumeration(kernel, scale):
     target = model()
-    estimate = log_z(target, sampler=sampler, scale=scale, chains=300, betas=12, repeats=3)
+    estimate = log_z(target, kernel=kernel, scale=scale, chains=300, betas=12, repeats=3)
+    assert (estimate.scale is None) == (scale is None)
     assert off(estimate, target) < ERRORS
     assert estimate.error < 0.1
     assert estimate.log_weights.shape == (3, 300)
@@ -50,42 +92,30 @@ def test_log_z_agrees_with_enumeration(sampler, scale):
 
 
 def test_weights_taken_after_the_step_fail_that_test(monkeypatch):
-    weigh, move = annealing._weigh, annealing._move
+    scan = annealing.loop.scan
 
-    def late(program, k, pilot, carry):
-        rise = program.betas[k] - program.betas[k - 1]
-        return weigh(program, rise, move(program, k, pilot, carry))
+    def late(program, chains, weights, *, visit, prepare, **options):
+        def prepared(step, chains, weights):
+            target, chains, weighed = prepare(step, chains, weights)
+            return target, chains, weighed._replace(log_weights=weights.log_weights)
 
-    monkeypatch.setattr(annealing, "_weigh", lambda program, rise, carry: carry)
-    monkeypatch.setattr(annealing, "_move", late)
+        def visited(row, active, chains, info, weights):
+            weights = visit(row, active, chains, info, weights)
+            return annealing._weigh(jnp.asarray(1 / 12), chains.states, weights)
+
+        return scan(program, chains, weights, visit=visited, prepare=prepared, **options)
+
+    monkeypatch.setattr(annealing.loop, "scan", late)
     # Another number of chains: another program, compiled with the broken order.
-    estimate = log_z(model(), chains=301, betas=12, repeats=3)
+    estimate = log_z(model(), chains=301, betas=12, repeats=3, resample=0)
     assert off(estimate, model()) > ERRORS
-
-
-@pytest.mark.parametrize("sampler", [hs.LBP("sqrt"), hs.LBP("barker"), hs.RWM()])
-def test_the_step_at_a_beta_leaves_the_distribution_at_that_beta_alone(x64, sampler):
-    target = EBM(MLP((2, 2), 6, key=1), np.array([[0.2, 0.5], [0.6, 0.9]]))
-    louder = eqx.tree_at(lambda m: m.network, target, lambda x: 6.0 * target.network(x))
-    base, full = hs.check.probabilities(louder.base), hs.check.probabilities(louder)
-
-    def missed(at, claimed):
-        pi = base ** (1 - claimed) * full**claimed
-        pi /= pi.sum()
-        kernel = AtBeta(sampler, louder.base, jnp.asarray(at))
-        return np.abs(pi @ hs.check.transition_matrix(louder, kernel, 2) - pi).max()
-
-    for beta in (0.0, 0.3, 1.0):
-        assert missed(beta, beta) < 1e-10
-    assert missed(0.3, 0.4) > 1e-4  # the broken twin
 
 
 @pytest.mark.parametrize("resample", [0.1, 0.5, 1.0])
 def test_log_z_with_resampling_agrees_with_enumeration(resample):
-    target = model()
-    louder = EBM(lambda x: 3.0 * target.network(x), target.base)
+    louder = model(3.0)
     estimate = log_z(louder, chains=400, betas=25, repeats=3, resample=resample)
-    assert np.isinf(estimate.log_weights).any()  # some families died out: chains were drawn anew
+    assert np.isinf(estimate.log_weights).any()  # some families died out: chains were resampled
     assert off(estimate, louder) < ERRORS
     assert estimate.error < 0.2
     assert estimate.effective > 50
@@ -108,10 +138,11 @@ def test_resampling_leaves_the_estimate_of_z_without_bias(resample):
 def test_resampling_that_forgets_to_even_the_weights_fails_that_test(monkeypatch):
     resample = annealing._resample
 
-    def forgetful(share, k, carry):
-        alone = carry._replace(ancestors=jnp.arange(len(carry.ancestors)))
-        chosen = resample(share, k, alone).ancestors
-        return resample(share, k, carry)._replace(log_weights=carry.log_weights[chosen])
+    def forgetful(share, key, states, weights):
+        alone = weights._replace(ancestors=jnp.arange(len(weights.ancestors)))
+        chosen = resample(share, key, states, alone)[1].ancestors
+        states, weights_after = resample(share, key, states, weights)
+        return states, weights_after._replace(log_weights=weights.log_weights[chosen])
 
     monkeypatch.setattr(annealing, "_resample", forgetful)
     assert bias(9, 0.5) > ERRORS
@@ -148,7 +179,7 @@ def test_systematic_resampling_has_the_expected_copies_on_average():
 
 
 def test_without_resampling_nothing_of_it_runs(monkeypatch):
-    options: dict[str, Any] = {"betas": 12, "repeats": 2, "chains": 21}
+    options: dict[str, Any] = {"betas": 12, "repeats": 2, "chains": 100}
     never = log_z(model(), resample=1e-6, **options)  # computed in each step, and never needed
     monkeypatch.setattr(annealing, "_resample", None)
     plain = log_z(model(), resample=0, **options)
@@ -159,21 +190,46 @@ def test_without_resampling_nothing_of_it_runs(monkeypatch):
 
 @pytest.mark.parametrize("resample", [0.0, 0.5])
 def test_chunks_do_not_show(monkeypatch, resample):
-    options: dict[str, Any] = {"chains": 22, "betas": 30, "repeats": 2, "resample": resample}
-    estimates = []
-    for seconds in (0.0, 1e9):  # one step at a time after the first eight; as many as can be
-        monkeypatch.setattr(ais, "CHUNK_SECONDS", seconds)
+    options: dict[str, Any] = {"chains": 22, "betas": 40, "repeats": 2, "resample": resample}
+    drive, estimates = host.drive, []
+    for chunk in (7, 40):
+        monkeypatch.setattr(host, "drive", partial(drive, chunk=chunk))
         estimates.append(log_z(model(), **options))
     np.testing.assert_array_equal(estimates[0].log_weights, estimates[1].log_weights)
     np.testing.assert_array_equal(estimates[0].samples, estimates[1].samples)
     assert estimates[0].scale == estimates[1].scale
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize("calls", [1, 3])
+def test_ctrl_c_carries_the_estimate_of_the_finished_repeats(monkeypatch, calls):
+    anneal, called = annealing.anneal, []
+    options: dict[str, Any] = {"chains": 22, "betas": 40, "resample": 0.5}
+
+    def interrupted(*arguments):
+        called.append(1)
+        if len(called) == calls:
+            os.kill(os.getpid(), signal.SIGINT)
+        return anneal(*arguments)
+
+    monkeypatch.setattr(host, "drive", partial(host.drive, chunk=40))
+    with monkeypatch.context() as patch:
+        patch.setattr(annealing, "anneal", interrupted)
+        with pytest.raises(hs.Interrupted, match="of 5 repeats") as stopped:
+            log_z(model(), repeats=5, **options)
+    partial_estimate = stopped.value.partial
+    if calls == 1:  # the pilot alone
+        assert partial_estimate is None
+        return
+    finished = log_z(model(), repeats=2, **options)
+    np.testing.assert_array_equal(partial_estimate.log_weights, finished.log_weights)
+
+
 def test_chains_where_the_density_is_zero_are_not_drawn_again():
     """Half of the states are impossible; Z is the probability of the others."""
     fair = hs.Bernoulli(np.full(6, 0.5))
     halved = hs.LogDensity(lambda x: jnp.where(x[0] > 0, 0.0, -jnp.inf) - 6 * jnp.log(2.0), (6,))
-    estimate = log_z(halved, fair, chains=200, betas=4, repeats=2, sampler=hs.RWM(), resample=0.9)
+    estimate = log_z(halved, fair, chains=200, betas=4, repeats=2, kernel=hs.RWM(), resample=0.9)
     assert abs(estimate.value - np.log(0.5)) < ERRORS * estimate.error
     assert np.all(estimate.samples[:, 0] == 1)
 
@@ -195,7 +251,7 @@ def test_one_family_has_an_error_and_is_one():
 
 
 def test_families_tell_the_error_of_a_repeat():
-    estimate = log_z(model(), chains=60, betas=12, repeats=100, resample=0.5)
+    estimate = log_z(model(), chains=100, betas=12, repeats=100, resample=0.5)
     errors = [log_mean(one)[1] for one in estimate.log_weights]
     actual = estimate.by_repeat.std(ddof=1)
     assert 0.7 < np.sqrt(np.mean(np.square(errors))) / actual < 1.5
@@ -203,8 +259,7 @@ def test_families_tell_the_error_of_a_repeat():
 
 def test_ten_families_alone_are_not_a_measurement():
     """More than ten are effective here, less than a tenth, and the estimate is too low."""
-    target = model()
-    louder = EBM(lambda x: 4.0 * target.network(x), target.base)
+    louder = model(4.0)
     low = log_z(louder, chains=100, betas=12, repeats=3, resample=0.5)
     assert low.effective > 10
     assert low.value + 2 * low.error < truth(louder)
@@ -219,7 +274,7 @@ def test_few_effective_chains_are_not_a_measurement():
     good = log_z(target, chains=300, betas=12, repeats=3)
     assert good.reliable
     assert log_likelihood(target, hs.check.states(target)[:3], good).reliable
-    louder = EBM(lambda x: 8.0 * target.network(x), target.base)
+    louder = model(8.0)
     bad = log_z(louder, chains=300, betas=1, repeats=3)
     assert not bad.reliable
     assert not log_likelihood(louder, hs.check.states(target)[:3], bad).reliable
@@ -267,22 +322,22 @@ def test_error_of_a_mean_of_weights():
 
 
 def test_the_same_key_gives_the_same_estimate():
-    a, b, c = (log_z(model(), chains=30, betas=10, repeats=1, key=key).value for key in (1, 1, 2))
+    a, b, c = (log_z(model(), chains=100, betas=12, repeats=1, key=key).value for key in (1, 1, 2))
     assert a == b != c
 
 
-def test_kept_repeats_are_not_made_again(tmp_path, monkeypatch):
-    file = tmp_path / "kept.npz"
-    options: dict[str, Any] = {"chains": 6, "betas": 8, "key": 3}
-    whole = log_z(model(), repeats=3, **options)
+def test_finished_repeats_are_not_computed_again(tmp_path, monkeypatch):
+    file = tmp_path / "repeats"
+    options: dict[str, Any] = {"chains": 100, "betas": 12, "key": 3}
+    at_once = log_z(model(), repeats=3, **options)
     log_z(model(), repeats=1, keep=file, **options)
     started = []
     start = annealing.start
     monkeypatch.setattr(annealing, "start", lambda *a: started.append(1) or start(*a))
     resumed = log_z(model(), repeats=3, keep=file, **options)
     assert len(started) == 2
-    np.testing.assert_array_equal(resumed.log_weights, whole.log_weights)
-    assert (resumed.value, resumed.scale) == (whole.value, whole.scale)
+    np.testing.assert_array_equal(resumed.log_weights, at_once.log_weights)
+    assert (resumed.value, resumed.scale) == (at_once.value, at_once.scale)
     for other in ({"key": 4}, {"chains": 7}, {"betas": 9}, {"resample": 0.3}):
         with pytest.raises(ValueError, match="another estimate"):
             log_z(model(), keep=file, **{**options, **other})
@@ -291,21 +346,65 @@ def test_kept_repeats_are_not_made_again(tmp_path, monkeypatch):
         log_z(model(), keep=file, **options)
 
 
+def test_an_estimate_prints_as_a_short_table():
+    good = log_z(model(), chains=100, betas=12, repeats=1)
+    bad = good._replace(effective=2.0)
+    assert str(good) == repr(good)
+    assert len(str(good).splitlines()) < 12
+    assert f"{good.value:.3f}" in str(good)
+    assert "NOT MEASURED" not in str(good)
+    assert "NOT MEASURED" in str(bad)
+    assert "2.0 of 100 chains are effective" in " ".join(str(bad).split())
+    score = log_likelihood(model(), hs.check.states(model())[:3], bad)
+    assert f"{score.value:.3f}  NOT MEASURED" in str(score)
+
+
+GOOD = LogZ(0.0, 0.1, 50.0, np.zeros(1), np.zeros((1, 50)), 0.5, 1.0, np.zeros((50, 3, 4)), 1.0)
+BITS = np.zeros((5, *SHAPE), np.int8)
+BITS_AND_ONE = np.arange(60).reshape(5, *SHAPE) == 7
+
+
+def score(data, normalizer: Any = GOOD):
+    return log_likelihood(model(), data, normalizer)
+
+
+def test_bits_of_any_type_are_bits():
+    kinds = (np.int8, np.uint8, bool, np.float32)
+    values = {score(BITS_AND_ONE.astype(kind)).value for kind in kinds}
+    assert len(values) == 1
+
+
 BAD = {
     "target over bits": lambda: log_z("model"),  # type: ignore[arg-type]
     "rise from 0 to 1": lambda: log_z(model(), betas=[0.0, 0.5, 0.4, 1.0]),
     "numbers that rise": lambda: log_z(model(), betas=[0.5, 1.0]),
+    "rise from 0 to 1; got 'many'": lambda: log_z(model(), betas="many"),
+    "2,147,479,552 steps at most; got 10,000,000,000": lambda: log_z(model(), betas=10**10),
+    "GB; .* GB are there": lambda: log_z(model(), chains=10**12),
     "chains must be at least 2": lambda: log_z(model(), chains=1),
-    "resample must be a share": lambda: log_z(model(), resample=1.5),
-    "0 to 1; got True": lambda: log_z(model(), resample=True),
-    "0 to 1; got nan": lambda: log_z(model(), resample=float("nan")),
+    r"resample must lie in \[0, 1\]; got 1.5": lambda: log_z(model(), resample=1.5),
+    "resample must be a number; got True": lambda: log_z(model(), resample=True),
+    r"\[0, 1\]; got nan": lambda: log_z(model(), resample=float("nan")),
     "the target's shape": lambda: log_z(model(), hs.Bernoulli(np.full(4, 0.5))),
+    "base must be such as": lambda: log_z(model(), "fair"),  # type: ignore[arg-type]
     "R = 13 for 12 sites": lambda: log_z(model(), scale=hs.Fixed(13)),
     "one scale for all chains": lambda: log_z(model(), scale=hs.Adaptive(per_chain=True)),
+    "scale must be such as": lambda: log_z(model(), scale=3),  # type: ignore[arg-type]
+    "kernel must be such as": lambda: log_z(model(), kernel="lbp"),  # type: ignore[arg-type]
+    "two names for one": lambda: log_z(model(), kernel=hs.RWM(), sampler=hs.RWM()),
+    "an hs.RBM; got Tempered": lambda: log_z(model(), kernel=hs.BlockGibbs()),
+    "no scale to tune or fix": lambda: log_z(model(), kernel=OneSite(), scale=hs.Fixed(1)),
+    "bits 0 and 1; got values from 0 to 0.7": lambda: score(0.7 * BITS_AND_ONE),
+    "bits 0 and 1; got values from 0 to 5": lambda: score(5 * BITS_AND_ONE),
+    "bits 0 and 1; got values from nan": lambda: score(np.nan * BITS_AND_ONE),
+    "DataSet.binarized": lambda: score((255 * BITS_AND_ONE).astype(np.uint8)),
+    "target's shape": lambda: score(BITS[:, 0]),
+    "data must be an array": lambda: score("images"),
+    "normalizer must be such as": lambda: score(BITS, -3.0),
 }
 
 
 @pytest.mark.parametrize("words", BAD)
 def test_what_cannot_work_says_so(words):
-    with pytest.raises((ValueError, TypeError), match=words):
+    with pytest.raises((ValueError, TypeError, MemoryError), match=words):
         BAD[words]()

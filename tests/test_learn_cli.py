@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import hopscale as hs
 from hopscale import cli
+from hopscale.cli.ebm import EVALUATION
 from hopscale.learn import checkpoint, training
 
 RUN = CliRunner()
@@ -115,23 +116,52 @@ def test_ctrl_c_during_an_evaluation_shows_what_was_done(folder, monkeypatch):
 
     anneal = annealing.anneal
 
-    def interrupted(fixed, carry):
+    def interrupted(*arguments):
         if interrupted.calls == 4:  # in the third repeat of a chunk each, after the pilot
             os.kill(os.getpid(), signal.SIGINT)
         interrupted.calls += 1
-        return anneal(fixed, carry)
+        return anneal(*arguments)
 
     interrupted.calls = 1
     monkeypatch.setattr(annealing, "anneal", interrupted)
-    options = ["--chains", "4", "--betas", "5", "--repeats", "3", "--split", "none", "--json"]
+    options = ["--chains", "4", "--betas", "5", "--repeats", "4", "--split", "none", "--json"]
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resume"])
     assert done.exit_code == 130
-    assert json.loads(done.stdout)["chains"] == 8
+    assert json.loads(done.stdout)["chains"] == 12
+    assert "stopped after 3 of 4 repeats" in done.stderr
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resume"])
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["chains"] == 12
-    assert interrupted.calls == 6  # the pilot, two repeats, the one in vain, and that again
-    (folder / "evaluation.npz").unlink()
+    assert json.loads(done.stdout)["chains"] == 16
+    assert interrupted.calls == 6  # the pilot and four repeats, none of them twice
+    (folder / EVALUATION).unlink()
+
+
+def test_ctrl_c_before_the_first_repeat_has_nothing_to_show(folder, monkeypatch):
+    from hopscale.learn import annealing
+
+    anneal = annealing.anneal
+
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return anneal(*arguments)
+
+    monkeypatch.setattr(annealing, "anneal", interrupted)
+    options = ["--chains", "4", "--betas", "5", "--split", "none", "--json"]
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert "nothing is estimated yet" in done.stderr
+
+
+def test_images_of_another_shape_fail_before_annealing(folder, monkeypatch):
+    from hopscale import data
+    from hopscale.learn import annealing
+
+    other = data.DataSet("others", *[np.zeros((3, 5, 5), np.int8)] * 3)
+    monkeypatch.setattr(data, "load", lambda name, directory: other)
+    monkeypatch.setattr(annealing, "start", None)  # it would fail
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), "--data", "others"])
+    assert done.exit_code != 0
+    assert "others has images of shape (5, 5)" in str(done.exception)
 
 
 def test_evaluation_is_a_table(folder):
@@ -154,6 +184,7 @@ def test_scales_are_adaptive_for_some_rate_or_fixed():
             _tuner(wrong)
 
 
+@pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")  # a short run
 def test_a_trained_model_is_a_target(folder):
     few = ["--chains", "4", "--warmup", "5", "--draws", "5", "--json"]
     done = RUN.invoke(cli.app, ["sample", "ebm", "--checkpoint", str(folder), *few])
@@ -181,7 +212,7 @@ def test_wrong_arguments_say_what_is_right(folder, tmp_path):
     assert 'precision "default", not "highest"' in fails(*again, "--precision", "highest")
     assert "channels 4, not 5" in fails(*again, "--channels", "5")
     assert "average or last" in fails("evaluate", str(folder), "--weights", "first")
-    assert "0 to 1; got 1.5" in fails("evaluate", str(folder), "--resample", "1.5")
+    assert "[0, 1]; got 1.5" in fails("evaluate", str(folder), "--resample", "1.5")
     assert "no checkpoint or directory" in fails("evaluate", str(tmp_path / "none"))
     assert "give --checkpoint" in fails("sample", "ebm")
     assert "setting of ebm" in fails("sample", "ising", "--checkpoint", str(folder))

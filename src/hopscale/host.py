@@ -71,6 +71,7 @@ def drive(
     *,
     seconds: float = 0.25,
     chunk: int | None = None,
+    first_chunk: int = FIRST_CHUNK,
     progress: bool = True,
     minutes: float | None = None,
     save: Callable[[], None] | None = None,
@@ -83,6 +84,7 @@ def drive(
         job: what to run.
         seconds: how long a chunk should take.
         chunk: steps of a chunk, instead.
+        first_chunk: steps of the first chunk, before it is known how long one takes.
         progress: show a bar where there is a terminal.
         minutes: stop after that long; at least one chunk is taken.
         save: called every `save_seconds`, and when the job stops.
@@ -92,7 +94,7 @@ def drive(
         "done"; or what ended it: "interrupted" (Ctrl-C, SIGTERM), "time" or "told".
     """
     began = saved = time.perf_counter()
-    size, outcome = FIRST_CHUNK, "done"
+    size, outcome = first_chunk, "done"
     with watch(progress, job.phases) as watched:
         while room := job.room():
             steps, now = max(1, min(room, chunk or size)), time.perf_counter()

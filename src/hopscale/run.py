@@ -154,9 +154,7 @@ def extend(
             "hs.load(path, target=...)."
         )
     plan = dataclasses.replace(plan, draws=run.num_draws + draws)
-    arguments.check(
-        plan.targets[0], plan.kernel, None, plan.chains, plan.warmup, plan.draws, chunk
-    )
+    arguments.check(plan.targets[0], plan.kernel, None, plan.chains, plan.warmup, plan.draws, chunk)
     plan.check_memory()
     return run_plan(plan, (counters, arrays), progress, chunk, checkpoint)
 

@@ -12,7 +12,7 @@ from hopscale.cli.sample import SAMPLERS, _given, _plain, _sampler
 from hopscale.cli.train import DataDir, DataName, load_data, train_app
 
 Option = typer.Option
-EVALUATION = "evaluation.npz"  # finished repeats, beside a checkpoint
+EVALUATION = "evaluation.repeats"  # finished repeats, beside a checkpoint
 
 
 @train_app.command()
@@ -41,7 +41,7 @@ def ebm(
     rate: Annotated[float, Option(help="Adam's learning rate")] = 1e-4,
     warmup: Annotated[int, Option(help="iterations over which the rate rises")] = 1_000,
     buffer: Annotated[int, Option(help="chains in the replay buffer")] = 10_000,
-    restart: Annotated[float, Option(help="probability that a chain begins anew")] = 0.0,
+    restart: Annotated[float, Option(help="probability that a chain starts again")] = 0.0,
     clip: Annotated[float, Option(help="largest norm of a gradient; 0: any")] = 0.0,
     penalty: Annotated[float, Option(help="on squared energies")] = 0.0,
     weight_decay: Annotated[float, Option(help="of AdamW")] = 0.0,
@@ -65,6 +65,7 @@ def ebm(
     pictures. The same command with `--resume` goes on where a checkpoint left off.
     """
     from hopscale import learn
+    from hopscale.host import Interrupted
     from hopscale.learn import networks
     from hopscale.validate import count
 
@@ -83,7 +84,7 @@ def ebm(
         average=average,
         limit=limit,
     )
-    made = networks.by_name(network, images.shape, channels, seed, precision)
+    energy = networks.by_name(network, images.shape, channels, seed, precision)
     notes = {
         "network": network,
         "channels": channels,
@@ -91,34 +92,38 @@ def ebm(
         "shape": list(images.shape),
         "data": images.name,
     }
-    trained = learn.train_ebm(
-        learn.EBM(made, learn.base_of(images.train)),
-        images.train,
-        iterations=iterations,
-        sampler=_proposal(sampler, balance),
-        scale=_tuner(scale),
-        settings=settings,
-        key=seed,
-        directory=out,
-        resume=resume,
-        every=every,
-        minutes=minutes,
-        notes=notes,
-        progress=progress,
-    )
-    _report(images.name, trained)
-    _pictures(out, images.name, trained, 0 if trained.interrupted else long_run, seed)
-    if trained.interrupted:
+    try:
+        trained = learn.train_ebm(
+            learn.EBM(energy, learn.base_of(images.train)),
+            images.train,
+            iterations=iterations,
+            kernel=_proposal(sampler, balance),
+            scale=_tuner(scale),
+            settings=settings,
+            key=seed,
+            directory=out,
+            resume=resume,
+            every=every,
+            minutes=minutes,
+            notes=notes,
+            progress=progress,
+        )
+    except Interrupted as stopped:
+        trained = stopped.partial
+        _report(images.name, trained)
+        _pictures(out, images.name, trained, 0, seed)
         print(
             f"hopscale: stopped after iteration {trained.iterations}, which {trained.checkpoint} "
             "holds; the same command with --resume goes on",
             file=sys.stderr,
         )
-        raise typer.Exit(130)
+        raise typer.Exit(130) from stopped
+    _report(images.name, trained)
+    _pictures(out, images.name, trained, long_run, seed)
 
 
 def _proposal(name: str, balance: str | None):
-    """The sampler by name; the balance that trains best unless said."""
+    """The kernel by name; the balance that trains best unless said."""
     import hopscale as hs
 
     if balance is None and "balance" in SAMPLERS.get(name, ()):
@@ -142,24 +147,7 @@ def _tuner(scale: str):
 
 
 def _report(name: str, trained: Any) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"EBM on {name}", show_header=False)
-    last = {key: values[-100:].mean() for key, values in trained.history.items()}
-    speed = f"{trained.seconds:.1f} s, and {trained.compile_seconds:.1f} s to compile"
-    rows = {
-        "iterations": f"{trained.iterations:,}",
-        "f(data) - f(samples)": f"{last['gap']:.4g}",
-        "energy of data": f"{last['energy_data']:.4g}",
-        "acceptance": f"{last['acceptance']:.3f}",
-        "scale R": f"{trained.scale:.2f}",
-        "time": speed,
-        "checkpoint": str(trained.checkpoint),
-    }
-    for key, value in rows.items():
-        table.add_row(key, value)
-    table.caption = "means of the last 100 iterations"
-    console().print(table)
+    console().print(trained.__rich__(f"EBM on {name}"))
 
 
 def _pictures(out: Path, name: str, trained: Any, long_run: int, seed: int) -> None:
@@ -188,11 +176,11 @@ def evaluate(
     betas: Annotated[int, Option(help="steps from the base to the model")] = 2_000,
     repeats: Annotated[int, Option(help="independent estimates")] = 5,
     resample: Annotated[
-        float, Option(help="draw chains anew when fewer than this share are effective; 0: never")
+        float, Option(help="draw chains again when fewer than this share are effective; 0: never")
     ] = 0.5,
     seed: Annotated[int, Option(help="of the estimates")] = 0,
     resume: Annotated[
-        bool, Option("--resume", help="keep repeats beside the checkpoint; go on from those there")
+        bool, Option("--resume", help="store repeats beside the checkpoint; go on from those there")
     ] = False,
     as_json: Annotated[bool, Option("--json", help="print one JSON object")] = False,
     progress: Annotated[bool, Option(help="show a progress bar")] = True,
@@ -208,6 +196,7 @@ def evaluate(
     `--betas` help. Chains that `--resample` drew from the same one count as one.
     """
     from hopscale import learn
+    from hopscale.host import Interrupted
     from hopscale.learn import checkpoint
 
     names = [] if split == "none" else split.split(",")
@@ -217,30 +206,41 @@ def evaluate(
     found = checkpoint.find(place)
     trained_on = found.about.get("notes", {}).get("data")
     images = load_data(data or trained_on, data_dir) if names else None
-    held_out = {name: images.binarized(seed, name) for name in names} if images else {}
     model = learn.load_model(found.path, which=which)
-    estimate = learn.log_z(
-        model,
-        chains=chains,
-        betas=betas,
-        repeats=repeats,
-        sampler=_proposal(sampler, balance),
-        scale=_tuner(scale),
-        resample=resample,
-        key=seed,
-        keep=found.path.with_name(EVALUATION) if resume else None,
-        progress=progress and not as_json,
-    )
-    scores = {name: learn.log_likelihood(model, x, estimate) for name, x in held_out.items()}
-    result = _evaluation(found, estimate, scores)
-    if as_json:
-        print(json.dumps(_plain(result)))
-    else:
-        _show(result)
-    if not estimate.reliable:
-        print(f"hopscale: {result['warning']}", file=sys.stderr)
-    if len(estimate.by_repeat) < repeats:
-        raise typer.Exit(130)
+    if images is not None and images.shape != model.shape:
+        raise ValueError(
+            f"{images.name} has images of shape {images.shape}, and {found.path} is a model of "
+            f"shape {model.shape}. Give --data of that shape, or --split none."
+        )
+    states = {name: images.binarized(seed, name) for name in names} if images else {}
+    stopped = None
+    try:
+        estimate = learn.log_z(
+            model,
+            chains=chains,
+            betas=betas,
+            repeats=repeats,
+            kernel=_proposal(sampler, balance),
+            scale=_tuner(scale),
+            resample=resample,
+            key=seed,
+            keep=found.path.with_name(EVALUATION) if resume else None,
+            progress=progress and not as_json,
+        )
+    except Interrupted as interrupted:
+        stopped, estimate = interrupted, interrupted.partial
+    if estimate is not None:
+        scores = {name: learn.log_likelihood(model, x, estimate) for name, x in states.items()}
+        result = _evaluation(found, estimate, scores)
+        if as_json:
+            print(json.dumps(_plain(result)))
+        else:
+            _show(result)
+        if not estimate.reliable:
+            print(f"hopscale: {result['warning']}", file=sys.stderr)
+    if stopped is not None:
+        print(f"hopscale: {stopped}", file=sys.stderr)
+        raise typer.Exit(130) from stopped
 
 
 def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, 
         "chains": estimate.log_weights.size,
         "resample": estimate.resample,
         "reliable": estimate.reliable,
-        "warning": None if estimate.reliable else _warning(estimate),
+        "warning": estimate.warning or None,
         "acceptance": estimate.acceptance,
         "scale": estimate.scale,
         "seconds": estimate.seconds,
@@ -263,17 +263,6 @@ def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, 
         result[f"{name}_log_likelihood"] = score.value
         result[f"{name}_spread"] = score.spread
     return result
-
-
-def _warning(estimate: Any) -> str:
-    from hopscale.learn.ais import least_effective
-
-    chains = estimate.log_weights.size
-    return (
-        f"not a measurement: {estimate.effective:.1f} of {chains} chains are effective, and "
-        f"{least_effective(chains):g} are needed. log Z is probably too low, "
-        "likelihoods are probably too high, and the errors do not show it. Take more --betas."
-    )
 
 
 def _show(result: dict[str, Any]) -> None:
@@ -290,6 +279,8 @@ def _show(result: dict[str, Any]) -> None:
             value, spread = result[f"{name}_log_likelihood"], result[f"{name}_spread"]
             shown = f"{value:.3f} ± {spread:.2g} (by the data){doubt}"
             table.add_row(f"log-likelihood, {name}", shown)
-    table.add_row("acceptance, scale R", f"{result['acceptance']:.3f}, {result['scale']:.2f}")
+    table.add_row("acceptance", f"{result['acceptance']:.3f}")
+    if result["scale"] is not None:
+        table.add_row("scale R", f"{result['scale']:.2f}")
     table.add_row("time", f"{result['seconds']:.1f} s")
     console().print(table)

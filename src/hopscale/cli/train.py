@@ -29,7 +29,7 @@ def load_data(name: str | None, directory: Path | None):
 
 @train_app.command()
 def rbm(
-    out: Annotated[Path, typer.Option(help="npz file for the model, written after each epoch")],
+    out: Annotated[Path, typer.Option(help="file for the model, written after each epoch")],
     hidden: Annotated[int, typer.Option(help="hidden units")] = 400,
     data: DataName = None,
     data_dir: DataDir = None,
@@ -49,16 +49,21 @@ def rbm(
     The file is a model, for `hopscale sample rbm --weights FILE`, and a checkpoint: the same
     command with `--resume` and more epochs goes on, bit for bit.
     """
+    from hopscale.host import Interrupted
     from hopscale.learn import RBMRecipe, train_rbm
 
     recipe = RBMRecipe(hidden=hidden, cd=cd, persistent=pcd, batch=batch, rate=rate, seed=seed)
     images = load_data(data, data_dir)
-    trained = train_rbm(images, recipe, epochs=epochs, file=out, resume=resume, progress=progress)
-    console().print(_table(images.name, trained))
-    if trained.interrupted:
-        what = f"{out} holds epoch {trained.epochs}" if trained.epochs else f"{out} is not written"
+    options = {"epochs": epochs, "file": out, "resume": resume, "progress": progress}
+    try:
+        trained = train_rbm(images, recipe, **options)
+    except Interrupted as stopped:
+        console().print(_table(images.name, stopped.partial))
+        done = stopped.partial.epochs
+        what = f"{out} holds epoch {done}" if done else f"{out} is not written"
         print(f"hopscale: stopped; {what}", file=sys.stderr)
-        raise typer.Exit(130)
+        raise typer.Exit(130) from stopped
+    console().print(_table(images.name, trained))
     print(f"saved {out}")
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Int8, UInt8
 
-from hopscale.validate import as_key
+from hopscale.validate import as_key, images
 
 SPLITS = ("train", "valid", "test")
 
@@ -18,12 +18,37 @@ Images = Bits | UInt8[np.ndarray, "n *shape"]
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:
-    """Images in three splits: bits (int8; 1 is ink), or grey levels 0 ... 255 (uint8)."""
+    """Images in three splits: bits (int8; 1 is ink), or grey levels 0 ... 255 (uint8).
+
+    Splits that hold only 0 and 1 are bits, whatever their type; if one of them holds grey levels,
+    all must be of type uint8, and are.
+    """
 
     name: str
     train: Images
     valid: Images
     test: Images
+
+    def __post_init__(self):
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a data set must be a string; got {self.name!r:.80}.")
+        checked = {split: images(split, getattr(self, split)) for split in SPLITS}
+        grey = [split for split, array in checked.items() if array.dtype == np.uint8]
+        for split, array in checked.items():
+            if array.shape[1:] != checked["train"].shape[1:]:
+                raise ValueError(
+                    f"all splits must hold images of one shape; train has "
+                    f"{checked['train'].shape[1:]} and {split} {array.shape[1:]}."
+                )
+            if grey and split not in grey:
+                given = np.asarray(getattr(self, split))
+                if given.dtype != np.uint8:
+                    raise ValueError(
+                        f"all splits must be bits, or all grey levels as uint8; {grey[0]} holds "
+                        f"grey levels and {split} is of dtype {given.dtype}."
+                    )
+                checked[split] = given
+            object.__setattr__(self, split, checked[split])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -32,7 +57,7 @@ class DataSet:
 
     @property
     def grey(self) -> bool:
-        """Whether pixels are grey levels, to be turned into bits anew for each epoch."""
+        """Whether pixels are grey levels, to be turned into bits again for each epoch."""
         return self.train.dtype == np.uint8
 
     @property

@@ -1,4 +1,4 @@
-r"""Annealed importance sampling: the normaliser of a model, and the likelihood of data.
+r"""Annealed importance sampling: the normaliser of a model.
 
 Chains start from independent bits, whose normaliser is known, and walk along
 
@@ -10,9 +10,9 @@ before the step that leaves $\pi_k$ invariant. The mean weight estimates Z witho
 2001).
 
 Where there are many modes, chains in poor ones stay there and few weights stand for all. So chains
-may be drawn anew along the path, in proportion to their weights, each with the mean weight after
-that: a sequential Monte Carlo sampler (Del Moral, Doucet and Jasra, 2006), still without bias.
-Chains that descend from the same draw of the base are a family and not independent, so errors and
+are resampled along the path, in proportion to their weights, each with the mean weight after that:
+a sequential Monte Carlo sampler (Del Moral, Doucet and Jasra, 2006), still without bias. Chains
+that descend from the same draw of the base are a family and not independent, so errors and
 effective numbers are those of the weights of families (Lee and Whiteley, 2018),
 
 $$W_a = \sum_{i \text{ descends from } a} w_i.$$
@@ -23,84 +23,28 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from hopscale import files, native, storage
+from hopscale import files, host, storage
+from hopscale.arguments import MOST_STEPS
+from hopscale.host import Interrupted
 from hopscale.identity import differences, identity
-from hopscale.learn import annealing
-from hopscale.learn.annealing import Carry, Program
+from hopscale.kernels.kernel import Kernel
+from hopscale.learn import annealing as paths
+from hopscale.learn.annealing import Annealing, Span, Walk
+from hopscale.learn.arguments import check_memory, kernel_and_tuner
 from hopscale.learn.ebm import EBM
-from hopscale.progress import watch
-from hopscale.sampler import Sampler
-from hopscale.samplers import LBP
-from hopscale.scale import Adaptive, Tuner
+from hopscale.learn.log_weights import LogZ, families, log_mean
 from hopscale.storage import FileError
-from hopscale.target import State, Target
-from hopscale.targets import Bernoulli
-from hopscale.validate import as_key, count
+from hopscale.target import Target
+from hopscale.targets import Bernoulli, Tempered
+from hopscale.tune import Tuner, fitted
+from hopscale.validate import as_key, count, instance, number
 
-CHUNK_SECONDS = 0.5
-RESAMPLES = 500
-LEAST_EFFECTIVE = 10
-LEAST_SHARE = 0.1
-KEPT = "repeats of an estimate of log Z"
-
-
-def reliable(effective: float, chains: int) -> bool:
-    """Whether an estimate of log Z is a measurement: effective chains at least 10 and a tenth.
-
-    With fewer, a few heavy weights stand for all, and heavier ones were probably missed: log Z
-    comes out too low, likelihoods too high, and the standard error does not show it. More betas
-    help, more chains hardly.
-
-    With resampling it is families that count. The tenth holds for them too: the few families of
-    each repeat add up to 10 over many repeats, and still miss the same modes.
-    """
-    return effective >= least_effective(chains)
-
-
-def least_effective(chains: int) -> float:
-    """How many effective chains, or families, a measurement takes."""
-    return max(LEAST_EFFECTIVE, LEAST_SHARE * chains)
-
-
-class LogZ(NamedTuple):
-    """An estimate of log Z.
-
-    Attributes:
-        value: the log of the mean weight of all chains of all repeats.
-        error: its standard error, by a bootstrap of families. It means nothing unless `reliable`:
-            a few heavy chains hide how many are missing.
-        effective: $(\\sum W)^2 / \\sum W^2$, the number of equal weights that would be as good.
-        by_repeat: log of the mean weight of each repeat.
-        log_weights: of each family, the chains that descend from the same draw of the base: -inf
-            if it died out. Without resampling a family is a chain.
-        acceptance: mean acceptance probability along the path.
-        scale: mean scale along the path.
-        samples: where the chains ended, at the model itself.
-        seconds: all in all, compiling included.
-        resample: as given.
-    """
-
-    value: float
-    error: float
-    effective: float
-    by_repeat: np.ndarray
-    log_weights: Float[np.ndarray, "repeats chains"]
-    acceptance: float
-    scale: float
-    samples: np.ndarray
-    seconds: float
-    resample: float = 0.0
-
-    @property
-    def reliable(self) -> bool:
-        """Whether `value` is a measurement, by the rule of `reliable`."""
-        return reliable(self.effective, self.log_weights.size)
+KIND = "repeats of an estimate of log Z"
 
 
 def log_z(
@@ -110,12 +54,13 @@ def log_z(
     chains: int = 100,
     betas: Any = 1_000,
     repeats: int = 5,
-    sampler: Sampler | None = None,
+    kernel: Kernel | None = None,
     scale: Tuner | None = None,
     resample: float = 0.5,
     key: Any = 0,
-    keep: Path | None = None,
+    keep: str | Path | None = None,
     progress: bool = False,
+    sampler: Kernel | None = None,
 ) -> LogZ:
     """Estimate log Z of a target over bits.
 
@@ -126,70 +71,60 @@ def log_z(
         betas: how many steps from the base to the target, evenly spaced; or the betas, from 0
             to 1.
         repeats: independent estimates, one after the other.
-        sampler: `LBP("sqrt")` unless said.
+        kernel: any that moves chains of `hs.Tempered`; `LBP("sqrt")` unless said.
         scale: one for all chains; `Adaptive()` unless said. It is tuned along the path by one more
             repeat, whose weights are not used: the others follow the same scales, so that no step
             depends on what its chain did before.
-        resample: draw chains anew when fewer than this share of them are effective; 0 is never,
-            which is plain annealed importance sampling.
+        resample: draw chains again, by weight, when fewer than this share of them are effective;
+            0 is never, which is plain annealed importance sampling.
         key: a seed or a JAX key.
-        keep: a file for the repeats that are done; if it holds some of the same estimate already,
-            these are not made again.
+        keep: a file for finished repeats; if it holds some of the same estimate already, these are
+            not computed again.
         progress: show a progress bar where there is a terminal.
+        sampler: another name for `kernel`.
+
+    Raises:
+        ValueError, TypeError, MemoryError: for arguments that cannot work.
+        Interrupted: after Ctrl-C or SIGTERM, a KeyboardInterrupt with the estimate of the finished
+            repeats as `.partial`; None if there are none.
     """
     began = time.perf_counter()
-    sampler = LBP("sqrt") if sampler is None else sampler
-    scale = Adaptive() if scale is None else scale
     base = _base(target, base)
-    path = _path(betas, target.dtype)
     count("chains", chains, least=2)
     count("repeats", repeats, least=1)
-    share = _share(resample)
-    scale.check(target.num_sites)
-    tuner = jax.tree.map(jnp.asarray, scale.ready(sampler))
-    if tuner.init(target.num_sites, chains, target.dtype).scale.ndim:
+    number("resample", resample, 0, 1)
+    _check_size(target, chains, betas, repeats)
+    path = Tempered(base, target, 0.0)
+    kernel, scale = kernel_and_tuner(kernel, sampler, scale, path)
+    scales = kernel.scale_range(path)
+    tuner = fitted(scale, scales)
+    if tuner.init(scales, chains, target.dtype).scale.ndim:  # type: ignore[arg-type]
         raise ValueError(f"log_z takes one scale for all chains; got {scale!r}.")
-    program = Program(target, base, sampler, tuner, path, native.in_use(), share)
+    annealing = Annealing(
+        target=path,
+        kernel=kernel,
+        tuner=tuner,
+        betas=_betas(betas, target.dtype),
+        resample=jnp.asarray(resample, target.dtype) if resample else None,
+    )
     with contextlib.nullcontext() if keep is None else files.exclusive(f"{keep}.lock", str(keep)):
-        return _estimate(program, chains, repeats, as_key(key), keep, progress, began)
+        job = _Estimation(annealing, chains, repeats, as_key(key), keep)
+        outcome = host.drive(job, seconds=0.5, progress=progress)
+    found = job.result(time.perf_counter() - began, float(resample))
+    if outcome == "interrupted":
+        done = len(job.finished) - 1
+        what = "nothing is estimated yet" if found is None else "their estimate is in .partial"
+        raise Interrupted(f"stopped after {max(done, 0)} of {repeats} repeats; {what}", found)
+    assert found is not None
+    return found
 
 
-def _estimate(program: Program, chains, repeats, key, keep, progress, began) -> LogZ:
-    """A pilot that tunes the scales, then the repeats."""
-    last = len(program.betas) - 1
-    mark = {} if keep is None else _fingerprint(program, chains, key)
-    done = [] if keep is None else _kept(keep, mark)[: repeats + 1]
-    scales = jnp.ones(len(program.betas), program.target.dtype)
-    stopped = "the estimate is that of the repeats that were done, if any"
-    with watch(progress, {"annealing": (repeats + 1) * last}, stopped) as watched:
-        for repeat in range(len(done), repeats + 1):
-            pilot = jnp.asarray(repeat == 0)
-            carry = annealing.start(program, jax.random.fold_in(key, repeat), chains)
-            carry = carry._replace(scales=jnp.asarray(done[0].scales) if done else scales)
-            step, chunk = 1, 8
-            while step <= last and not watched.stopped:
-                end, now = min(step + chunk, last + 1), time.perf_counter()
-                span = (jnp.asarray(step), jnp.asarray(end), pilot)
-                carry = jax.block_until_ready(annealing.anneal((program, span), carry))
-                took = max(time.perf_counter() - now, 1e-9)
-                chunk = max(1, int((end - step) * min(CHUNK_SECONDS / took, 8.0)))
-                step = end
-                watched.show("annealing", repeat * last + step - 1, lambda: {})
-            if watched.stopped:
-                break
-            done.append(_Repeat.of(carry))
-            if keep is not None:
-                storage.write(keep, KEPT, {"fingerprint": mark}, _stacked(done))
-    if len(done) < 2:
-        raise KeyboardInterrupt
-    return _summary(done[1:], program.resample, time.perf_counter() - began)
-
-
-def _base(target: Any, base: Bernoulli | None) -> Bernoulli:
+def _base(target: Any, base: Any) -> Bernoulli:
     if not isinstance(target, Target) or target.num_states != 2:
-        raise TypeError(f"target must be a hopscale target over bits; got {target!r}.")
+        raise TypeError(f"target must be a hopscale target over bits; got {target!r:.80}.")
     if base is None:
         base = target.base if isinstance(target, EBM) else Bernoulli(jnp.full(target.shape, 0.5))
+    instance("base", base, Bernoulli, "hs.Bernoulli(p)")
     if base.shape != target.shape or base.dtype != target.dtype:
         raise ValueError(
             f"the base must have the target's shape {target.shape} and dtype {target.dtype}; "
@@ -198,11 +133,31 @@ def _base(target: Any, base: Bernoulli | None) -> Bernoulli:
     return base
 
 
-def _path(betas: Any, dtype) -> Float[Array, " betas"]:
+def _check_size(target: Target, chains: int, betas: Any, repeats: int) -> None:
+    """Raise for a path that is too long, or for more chains than fit."""
     if isinstance(betas, int | np.integer):
         count("betas", betas, least=1)
+        steps = int(betas)
+    else:
+        steps = np.size(betas)
+    if steps > MOST_STEPS:
+        raise ValueError(f"betas can be {MOST_STEPS:,} steps at most; got {steps:,}.")
+    itemsize = np.dtype(target.dtype).itemsize
+    # States and their log-ratios: of base, target and mixture, at x and at y, and as much again.
+    by_site = 4 * target.state_dtype.itemsize + 9 * itemsize
+    needed = steps * itemsize * (repeats + 4) + chains * target.num_sites * by_site
+    check_memory(f"{steps:,} betas and {chains:,} chains", needed, "Use fewer.")
+
+
+def _betas(betas: Any, dtype) -> Float[Array, " betas"]:
+    if isinstance(betas, int | np.integer):
         return jnp.linspace(0.0, 1.0, int(betas) + 1, dtype=dtype)
-    values = np.asarray(betas, np.float64)
+    try:
+        values = np.asarray(betas, np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"betas must be a number of steps, or numbers that rise from 0 to 1; got {betas!r:.80}."
+        ) from error
     if values.ndim != 1 or values.size < 2 or values[0] != 0 or values[-1] != 1:
         raise ValueError("betas must be a number of steps, or numbers that rise from 0 to 1.")
     if not np.all(np.diff(values) > 0):
@@ -210,45 +165,112 @@ def _path(betas: Any, dtype) -> Float[Array, " betas"]:
     return jnp.asarray(values, dtype)
 
 
-def _share(resample: Any) -> float:
-    number = isinstance(resample, int | float | np.number) and not isinstance(resample, bool)
-    if not number or not 0 <= resample <= 1:
-        raise ValueError(f"resample must be a share of the chains, 0 to 1; got {resample!r}.")
-    return float(resample)
-
-
 class _Repeat(NamedTuple):
     """What a repeat leaves; the weights are those of families."""
 
     log_weights: np.ndarray
     scales: np.ndarray
-    accepted: np.ndarray
+    acceptance: np.ndarray
     samples: np.ndarray
 
     @staticmethod
-    def of(carry: Carry) -> "_Repeat":
-        weights = families(np.asarray(carry.log_weights), np.asarray(carry.ancestors))
-        return _Repeat(weights, *map(np.asarray, (carry.scales, carry.accepted, carry.chains.x)))
+    def of(walk: Walk) -> "_Repeat":
+        weights = walk.weights
+        return _Repeat(
+            log_weights=families(np.asarray(weights.log_weights), np.asarray(weights.ancestors)),
+            scales=np.asarray(weights.scales),
+            acceptance=np.asarray(weights.acceptance) / len(weights.scales),
+            samples=np.asarray(walk.chains.states.x),
+        )
 
 
-def families(log_weights: np.ndarray, ancestors: np.ndarray) -> np.ndarray:
-    """The log of the summed weight of each family; -inf if it died out."""
-    summed = np.full(len(log_weights), -np.inf)
-    np.logaddexp.at(summed, ancestors, log_weights.astype(np.float64))
-    return summed
+class _Estimation:
+    """A pilot that tunes the scales, then the repeats, as a `host.Job`."""
+
+    def __init__(self, annealing: Annealing, chains: int, repeats: int, key, file):
+        self.annealing, self.chains, self.repeats, self.key = annealing, chains, repeats, key
+        self.steps = len(annealing.betas) - 1  # of a repeat
+        self.file = None if file is None else Path(file)
+        self.fingerprint = {} if file is None else _fingerprint(annealing, chains, key)
+        self.finished: list[_Repeat] = []  # the pilot first
+        if self.file is not None:
+            self.finished = _read(self.file, self.fingerprint)[: repeats + 1]
+        self.walk: Walk | None = None
+        self.done = 0  # steps of the present repeat
+
+    @property
+    def phases(self) -> dict[str, int]:
+        return {"annealing": (self.repeats + 1) * self.steps}
+
+    @property
+    def at(self) -> tuple[str, int]:
+        return "annealing", len(self.finished) * self.steps + self.done
+
+    def room(self) -> int:
+        """Steps until the end of the repeat."""
+        return self.steps - self.done if len(self.finished) <= self.repeats else 0
+
+    def advance(self, steps: int) -> None:
+        key = jax.random.fold_in(self.key, len(self.finished))
+        pilot = not self.finished
+        if self.walk is None:
+            dtype = self.annealing.target.dtype
+            scales = np.ones(self.steps, dtype) if pilot else self.finished[0].scales
+            self.walk = paths.start(self.annealing, key, self.chains, jnp.asarray(scales))
+        span = Span(
+            first=jnp.asarray(self.done, jnp.int32),
+            steps=jnp.asarray(steps, jnp.int32),
+            pilot=jnp.asarray(pilot),
+        )
+        walk = paths.anneal(self.annealing, key, span, self.walk)
+        self.walk = jax.block_until_ready(walk)
+        self.done += steps
+        if self.done == self.steps:
+            self._finish(walk)
+
+    def _finish(self, walk: Walk) -> None:
+        """Collect the repeat, and write all so far to the file."""
+        self.finished.append(_Repeat.of(walk))
+        self.walk, self.done = None, 0
+        if self.file is not None:
+            columns = {
+                name: np.stack([getattr(repeat, name) for repeat in self.finished])
+                for name in _Repeat._fields
+            }
+            storage.write(self.file, KIND, {"fingerprint": self.fingerprint}, columns)
+
+    def status(self) -> dict[str, float]:
+        return {}
+
+    def result(self, seconds: float, resample: float) -> LogZ | None:
+        """The estimate of the finished repeats."""
+        repeats = self.finished[1:]
+        if not repeats:
+            return None
+        log_weights = np.stack([repeat.log_weights for repeat in repeats])
+        value, error, effective = log_mean(log_weights.reshape(-1))
+        has_scale = self.annealing.kernel.scale_range(self.annealing.target) is not None
+        return LogZ(
+            value=value,
+            error=error,
+            effective=effective,
+            by_repeat=np.array([log_mean(one)[0] for one in log_weights]),
+            log_weights=log_weights,
+            acceptance=float(np.mean([repeat.acceptance for repeat in repeats])),
+            scale=float(repeats[0].scales.mean()) if has_scale else None,
+            samples=np.concatenate([repeat.samples for repeat in repeats]),
+            seconds=seconds,
+            resample=resample,
+        )
 
 
-def _stacked(repeats: list[_Repeat]) -> dict[str, np.ndarray]:
-    return {name: np.stack([getattr(one, name) for one in repeats]) for name in _Repeat._fields}
-
-
-def _kept(path: Path, mark: dict[str, Any]) -> list[_Repeat]:
+def _read(path: Path, fingerprint: dict[str, Any]) -> list[_Repeat]:
     """The repeats in a file, the pilot first; none if there is no file."""
     if not path.exists():
         files.check_writable(path, overwrite=False)
         return []
-    found = storage.read(path, KEPT)
-    differ = differences(found.about["fingerprint"], mark)
+    found = storage.read(path, KIND)
+    differ = differences(found.about["fingerprint"], fingerprint)
     if differ:
         raise FileError(
             f"{path} holds repeats of another estimate: {'; '.join(differ)}. Remove it to begin "
@@ -258,69 +280,7 @@ def _kept(path: Path, mark: dict[str, Any]) -> list[_Repeat]:
     return [_Repeat(*parts) for parts in zip(*columns, strict=True)]
 
 
-def _fingerprint(program: Program, chains: int, key: Key[Array, ""]) -> dict[str, Any]:
-    """All that decides a repeat; which implementation makes it does not."""
-    decides = {**program._asdict(), "chains": chains, "key": key}
-    return {name: identity(part) for name, part in decides.items() if name != "implementation"}
-
-
-def _summary(repeats: list[_Repeat], resample: float, seconds: float) -> LogZ:
-    log_weights = np.stack([one.log_weights for one in repeats])
-    scales = repeats[0].scales[1:]
-    value, error, effective = log_mean(log_weights.reshape(-1))
-    return LogZ(
-        value=value,
-        error=error,
-        effective=effective,
-        by_repeat=np.array([log_mean(one)[0] for one in log_weights]),
-        log_weights=log_weights,
-        acceptance=float(np.mean([one.accepted for one in repeats])) / len(scales),
-        scale=float(scales.mean()),
-        samples=np.concatenate([one.samples for one in repeats]),
-        seconds=seconds,
-        resample=resample,
-    )
-
-
-def log_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
-    """The log of the mean weight, its standard error by a bootstrap, and the effective number.
-
-    Draws of the bootstrap without any weight, which only few families make likely, are left out.
-    """
-    top = log_weights.max()
-    weights = np.exp(log_weights - top)
-    rows = np.random.default_rng(0).integers(0, weights.size, (RESAMPLES, weights.size))
-    means = weights[rows].mean(axis=1)
-    resampled = np.log(means[means > 0])
-    effective = weights.sum() ** 2 / (weights**2).sum()
-    return float(top + np.log(weights.mean())), float(resampled.std(ddof=1)), float(effective)
-
-
-class LogLikelihood(NamedTuple):
-    """The mean log-likelihood of data, in nats a state.
-
-    `error` is that of log Z alone; `spread` is the standard error of the mean over the data;
-    `reliable` says whether log Z, and so the value, is a measurement at all.
-    """
-
-    value: float
-    error: float
-    spread: float
-    reliable: bool
-
-
-def log_likelihood(target: Target, data, normalizer: LogZ, batch: int = 500) -> LogLikelihood:
-    """The mean of log_prob(x) - log Z over the data."""
-    x = jnp.asarray(np.asarray(data).astype(np.int8))
-    values = np.asarray(_log_probs(target, x, batch), np.float64)
-    return LogLikelihood(
-        value=float(values.mean() - normalizer.value),
-        error=normalizer.error,
-        spread=float(values.std() / np.sqrt(len(values))),
-        reliable=normalizer.reliable,
-    )
-
-
-@eqx.filter_jit
-def _log_probs(target: Target, x: State, batch: int):
-    return jax.lax.map(target.log_prob, x, batch_size=batch)
+def _fingerprint(annealing: Annealing, chains: int, key: Key[Array, ""]) -> dict[str, Any]:
+    """All that decides a repeat."""
+    parts = {**annealing._asdict(), "chains": chains, "key": key}
+    return {name: identity(part) for name, part in parts.items()}

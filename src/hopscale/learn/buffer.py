@@ -15,10 +15,10 @@ from hopscale.targets import Bernoulli
 def take(
     key: Key[Array, ""], buffer: State, base: Bernoulli, number: int, restart: float
 ) -> tuple[Int[Array, " number"], State]:
-    """So many different chains, each begun anew from the base with probability `restart`.
+    """`number` different chains, each started again from the base with probability `restart`.
 
     The chains are neighbours in the buffer, from a random one on, the first following the last:
-    each is taken equally often, and choosing them costs no sort of the whole buffer.
+    each is taken equally often, and choosing them does not sort the buffer.
 
     Returns:
         Their slots, and where they are.
@@ -28,9 +28,9 @@ def take(
     slots = (first + jnp.arange(number)) % len(buffer)
     x = buffer[slots]
     if restart:
-        anew = jax.random.bernoulli(key_restart, restart, (number,))
-        anew = anew.reshape(-1, *[1] * (x.ndim - 1))
-        x = jnp.where(anew, draw_base(key_base, base, number), x)
+        restarted = jax.random.bernoulli(key_restart, restart, (number,))
+        restarted = restarted.reshape(-1, *[1] * (x.ndim - 1))
+        x = jnp.where(restarted, draw_base(key_base, base, number), x)
     return slots, x
 
 
@@ -40,7 +40,7 @@ def put(buffer: State, slots: Int[Array, " number"], x: State) -> State:
 
 
 def draw_batch(key: Key[Array, ""], data: Array, number: int) -> State:
-    """So many states of the data, drawn with replacement; grey levels become bits anew."""
+    """`number` states of the data, drawn with replacement; grey levels become bits each time."""
     key_rows, key_bits = jax.random.split(key)
     chosen = data[jax.random.randint(key_rows, (number,), 0, len(data))]
     if data.dtype == jnp.uint8:

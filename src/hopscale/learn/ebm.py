@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from hopscale.target import State, Target, as_float
 from hopscale.targets import Bernoulli
+from hopscale.validate import images, number
 
 MARGIN = 0.01
 
@@ -77,9 +78,9 @@ class EBM(Target):
     def _evaluate(self, x: State):
         code = as_float(x, self.dtype)
         energy, slope = jax.value_and_grad(self.network)(code)
-        log_prob, log_ratios = self.base._evaluate(x)
-        log_ratios = log_ratios - (1.0 - 2.0 * code) * slope
-        return log_prob - energy.astype(self.dtype), log_ratios
+        base = self.base._evaluate(x)
+        log_ratios = base.log_ratios - (1.0 - 2.0 * code) * slope
+        return base.log_prob - energy.astype(self.dtype), log_ratios
 
 
 def base_of(data, margin: float = MARGIN) -> Bernoulli:
@@ -89,35 +90,18 @@ def base_of(data, margin: float = MARGIN) -> Bernoulli:
 
     Args:
         data: states along the first axis; bits, or grey levels 0 ... 255 (uint8), which are bits
-            that are 1 with probability level / 255.
+            that are 1 with probability level / 255. An array of uint8 that holds only 0 and 1
+            holds bits.
         margin: $\epsilon$.
     """
-    if not 0 < margin < 0.5:
-        raise ValueError(f"margin must lie inside (0, 0.5); got {margin}.")
-    data = as_data(data)
+    number("margin", margin, 0.0, 0.5, "()")
+    data = images("data", data)
     means = np.mean(data, axis=0, dtype=np.float64) / (255 if data.dtype == np.uint8 else 1)
     return Bernoulli(np.asarray(margin + (1 - 2 * margin) * means, np.float32))
 
 
-def as_data(data) -> np.ndarray:
-    """Data to learn from, checked: bits as int8, or grey levels as uint8."""
-    data = np.asarray(data)
-    if data.ndim < 2 or len(data) == 0:
-        raise ValueError(
-            f"data must hold states along the first axis, shape (n, *shape); got {data.shape}."
-        )
-    if data.dtype == np.uint8:
-        return data
-    if not np.all((data == 0) | (data == 1)):
-        raise ValueError(
-            "data must hold bits 0 and 1, or grey levels as uint8; its values range over "
-            f"[{data.min():g}, {data.max():g}], dtype {data.dtype}."
-        )
-    return data.astype(np.int8)
-
-
 def draw_base(key: Key[Array, ""], base: Bernoulli, number: int) -> State:
-    """So many independent states of the base."""
+    """`number` independent states of the base."""
     uniform = jax.random.uniform(key, (number, *base.shape), base.dtype)
     return (uniform < base.p[None]).astype(base.state_dtype)
 

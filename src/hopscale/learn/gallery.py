@@ -1,16 +1,18 @@
 """What can be seen of a trained EBM: its training, its buffer, and where long chains lead."""
 
+import warnings
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from hopscale.kernels import LBP
 from hopscale.learn.curves import curves
 from hopscale.learn.ebm import EBM, draw_base
 from hopscale.learn.pictures import grid
-from hopscale.learn.training import Trained
+from hopscale.learn.trained import Trained
+from hopscale.results import ConvergenceWarning
 from hopscale.run import sample
-from hopscale.samplers import LBP
 
 CHAINS = 100
 
@@ -36,15 +38,15 @@ def save(
     Returns:
         The files: training curves, states of the replay buffer, ends of long chains.
     """
-    made = {
+    figures = {
         "curves": curves(trained.history, f"EBM on {data}"),
         "samples": grid(np.asarray(trained.samples)[:CHAINS], title="replay buffer"),
     }
     if long_run:
         ends = long_chains(trained.model, long_run, seed)
-        made["long-run"] = grid(ends, title=f"after {long_run:,} steps")
+        figures["long-run"] = grid(ends, title=f"after {long_run:,} steps")
     saved = []
-    for name, figure in made.items():
+    for name, figure in figures.items():
         saved.append(folder / f"{prefix}{name}.png")
         figure.savefig(saved[-1])
     return saved
@@ -52,16 +54,17 @@ def save(
 
 def long_chains(model: EBM, steps: int, seed: int) -> np.ndarray:
     """Where chains of adaptive LBP are, long after they began at draws of the base."""
-    run = sample(
-        model,
-        LBP("sqrt"),
-        chains=CHAINS,
-        warmup=steps - steps // 2,
-        draws=max(steps // 2, 1),
-        key=seed,
-        init=draw_base(jax.random.key(seed), model.base, CHAINS),
-        progress=False,
-    )
-    if run.interrupted:
-        raise KeyboardInterrupt  # the chains are not where the picture would say
+    with warnings.catch_warnings():
+        # The picture is of where chains are; whether they agree is not asked.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        run = sample(
+            model,
+            LBP("sqrt"),
+            chains=CHAINS,
+            warmup=steps - steps // 2,
+            draws=max(steps // 2, 1),
+            key=seed,
+            init=draw_base(jax.random.key(seed), model.base, CHAINS),
+            progress=False,
+        )
     return run.last

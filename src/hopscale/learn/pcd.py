@@ -19,15 +19,15 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from hopscale import metropolis, native
+from hopscale import loop, tune
+from hopscale.kernels.kernel import Kernel
 from hopscale.learn import buffer as replay
 from hopscale.learn.compiling import compiled
 from hopscale.learn.ebm import EBM, trainable
-from hopscale.sampler import Sampler
-from hopscale.scale import Tuner, TunerState
 from hopscale.target import State, Target
 from hopscale.targets import Bernoulli
-from hopscale.validate import count
+from hopscale.tune import Tuner, TunerState
+from hopscale.validate import count, number
 
 RECORDED = ("gap", "energy_data", "energy_samples", "acceptance", "scale", "gradient")
 
@@ -45,7 +45,7 @@ class PCD:
         batch: B, states of the data in an iteration, and chains.
         rate: Adam's learning rate, reached linearly over the first `warmup` iterations.
         buffer: chains in the replay buffer.
-        restart: the probability that a chain is begun anew from the base when it is taken.
+        restart: the probability that a chain starts again from the base when it is taken.
         clip: the largest norm of a gradient; longer ones are shortened to it. 0: none.
         penalty: $\lambda$, on the squares of the energies.
         weight_decay: of AdamW.
@@ -73,24 +73,18 @@ class PCD:
             raise ValueError(
                 f"the buffer must hold at least a batch of {self.batch} chains; got {self.buffer}."
             )
-        for name, low, high in _RANGES:
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ValueError(f"{name} must lie in [{low:g}, {high:g}]; got {value!r}.")
-        if not 0 <= self.average < 1:
-            raise ValueError(f"average must lie in [0, 1), 1 excluded; got {self.average!r}.")
-        if not self.rate > 0 or not self.limit > 0:
-            raise ValueError(
-                f"rate and limit must be positive; got {self.rate!r} and {self.limit!r}."
-            )
+        for name, low, high, ends in _RANGES:
+            number(name, getattr(self, name), low, high, ends)
 
 
 _RANGES = (
-    ("rate", 0.0, 1.0),
-    ("restart", 0.0, 1.0),
-    ("clip", 0.0, float("inf")),
-    ("penalty", 0.0, float("inf")),
-    ("weight_decay", 0.0, 1.0),
+    ("rate", 0.0, 1.0, "(]"),
+    ("restart", 0.0, 1.0, "[]"),
+    ("clip", 0.0, float("inf"), "[]"),
+    ("penalty", 0.0, float("inf"), "[)"),
+    ("weight_decay", 0.0, 1.0, "[]"),
+    ("average", 0.0, 1.0, "[)"),
+    ("limit", 0.0, float("inf"), "(]"),
 )
 
 
@@ -105,39 +99,43 @@ class Learner(NamedTuple):
     step: Int[Array, ""]
 
 
-class Program(NamedTuple):
-    """What training is made of. Arrays in it are arguments of the compiled loop.
+class Training(NamedTuple):
+    """What training is made of. Arrays in it are arguments of the compiled iterations.
 
     `steps` is an array where the number of steps can vary without another compilation, and a
-    plain number where a device runs faster for knowing it.
+    plain number where a device runs faster if it is compiled in.
     """
 
     key: Key[Array, ""]
     data: Array
     base: Bernoulli
-    sampler: Sampler
+    kernel: Kernel
     tuner: Tuner
     settings: PCD
     steps: int | Int[Array, ""]
-    implementation: str
 
-
-def program(
-    key, data, base, sampler: Sampler, scale: Tuner, settings: PCD, any_steps: bool = False
-) -> Program:
-    """Everything put where the compiled loop wants it; `any_steps`: the number stays open."""
-    known = jax.default_backend() != "cpu" and not any_steps
-    return Program(
-        key=key,
-        data=jnp.asarray(data),
-        base=base,
-        sampler=sampler,
-        tuner=jax.tree.map(jnp.asarray, scale.ready(sampler)),
-        # The compiled program does not depend on the number of steps.
-        settings=dataclasses.replace(settings, steps=1),
-        steps=settings.steps if known else jnp.asarray(settings.steps),
-        implementation=native.in_use(),
-    )
+    @staticmethod
+    def of(
+        key: Key[Array, ""],
+        model: EBM,
+        data,
+        kernel: Kernel,
+        scale: Tuner | None,
+        settings: PCD,
+        any_steps: bool = False,
+    ) -> "Training":
+        """Everything where the compiled iterations want it; `any_steps`: the number stays open."""
+        static = jax.default_backend() != "cpu" and not any_steps
+        return Training(
+            key=key,
+            data=jnp.asarray(data),
+            base=model.base,
+            kernel=kernel,
+            tuner=tune.fitted(scale, kernel.scale_range(model)),
+            # The compiled program does not depend on the number of steps.
+            settings=dataclasses.replace(settings, steps=1),
+            steps=settings.steps if static else jnp.asarray(settings.steps, jnp.int32),
+        )
 
 
 def optimizer(settings: PCD) -> optax.GradientTransformation:
@@ -150,15 +148,17 @@ def optimizer(settings: PCD) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(settings.clip), adam) if settings.clip else adam
 
 
-def start(network, base: Bernoulli, scale: Tuner, settings: PCD, key: Key[Array, ""]) -> Learner:
+def start(training: Training, model: EBM, key: Key[Array, ""]) -> Learner:
     """Before the first iteration: chains drawn from the base, the average at the weights."""
+    settings, network = training.settings, model.network
+    scales = training.kernel.scale_range(model)
     return Learner(
-        # Copies, because the loop takes its arguments over.
+        # Copies, because the compiled iterations take their arguments over.
         network=_copy(network),
         average=_copy(network),
         optimizer=optimizer(settings).init(trainable(network)),  # type: ignore[arg-type]
-        buffer=_draw_base(key, base, settings.buffer),
-        tuner=scale.init(base.num_sites, settings.batch, base.dtype),
+        buffer=_draw_base(key, model.base, settings.buffer),
+        tuner=training.tuner.init(scales, settings.batch, model.dtype),  # type: ignore[arg-type]
         step=jnp.asarray(0, jnp.int32),
     )
 
@@ -168,44 +168,42 @@ _draw_base = eqx.filter_jit(replay.draw_base)
 
 @compiled(donate="all-except-first")
 def advance(
-    fixed: tuple[Program, Int[Array, ""]], state: Learner, records: Float[Array, "rows 6"]
+    fixed: tuple[Training, Int[Array, ""]], state: Learner, records: Float[Array, "rows 6"]
 ) -> tuple[Learner, Array, Int[Array, ""], Bool[Array, ""]]:
-    """Take so many iterations, recording into rows 0, 1, ...; stop where training diverges.
+    """Take a number of iterations, recording into rows 0, 1, ...; stop where training diverges.
 
     Returns:
         The state (before the iteration that diverged, if one did), the records, how many
-        iterations were taken, that one included, and whether all is well.
+        iterations were taken, that one included, and whether one diverged.
     """
-    program, iterations = fixed
+    training, iterations = fixed
     arrays, rest = eqx.partition(state, eqx.is_array)
 
-    def go_on(loop):
-        row, well, _, _ = loop
-        return (row < iterations) & well
+    def goes_on(carry):
+        row, diverged, _, _ = carry
+        return (row < iterations) & ~diverged
 
-    def iterate(loop):
-        row, _, arrays, records = loop
-        state, numbers, well = _iteration(program, eqx.combine(arrays, rest))
+    def iterate(carry):
+        row, _, arrays, records = carry
+        state, numbers, diverged = _iteration(training, eqx.combine(arrays, rest))
         records = jax.lax.dynamic_update_index_in_dim(records, numbers, row, axis=0)
-        return row + 1, well, eqx.filter(state, eqx.is_array), records
+        return row + 1, diverged, eqx.filter(state, eqx.is_array), records
 
-    with native.use(program.implementation):
-        begin = (jnp.zeros((), jnp.int32), jnp.asarray(True), arrays, records)
-        row, well, arrays, records = jax.lax.while_loop(go_on, iterate, begin)
-    return eqx.combine(arrays, rest), records, row, well
+    begin = (jnp.zeros((), jnp.int32), jnp.asarray(False), arrays, records)
+    row, diverged, arrays, records = jax.lax.while_loop(goes_on, iterate, begin)
+    return eqx.combine(arrays, rest), records, row, diverged
 
 
-def _iteration(program: Program, state: Learner) -> tuple[Learner, Array, Bool[Array, ""]]:
+def _iteration(training: Training, state: Learner) -> tuple[Learner, Array, Bool[Array, ""]]:
     """One iteration: walk the chains, follow the gradient, average the weights."""
-    settings = program.settings
-    key = jax.random.fold_in(program.key, state.step)
+    settings, base = training.settings, training.base
+    key = jax.random.fold_in(training.key, state.step)
     key_data, key_chains, key_walk = jax.random.split(key, 3)
-    data = replay.draw_batch(key_data, program.data, settings.batch)
-    slots, x = replay.take(key_chains, state.buffer, program.base, settings.batch, settings.restart)
-    model = EBM(state.network, program.base)
-    y, tuner, acceptance = walk(key_walk, program, model, x, state.tuner)
+    data = replay.draw_batch(key_data, training.data, settings.batch)
+    slots, x = replay.take(key_chains, state.buffer, base, settings.batch, settings.restart)
+    y, tuner, acceptance = walk(key_walk, training, EBM(state.network, base), x, state.tuner)
     (_, energies), slope = eqx.filter_value_and_grad(_objective, has_aux=True)(
-        state.network, program.base, data, y, settings.penalty
+        state.network, base, data, y, settings.penalty
     )
     updates, optimised = optimizer(settings).update(
         slope,  # type: ignore[arg-type]
@@ -217,7 +215,7 @@ def _iteration(program: Program, state: Learner) -> tuple[Learner, Array, Bool[A
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(slope)))
     scale = jnp.mean(tuner.scale)
     numbers = jnp.stack([real - fake, real, fake, acceptance, scale, norm])
-    well = jnp.isfinite(norm) & (jnp.abs(real - fake) <= settings.limit)
+    diverged = ~(jnp.isfinite(norm) & (jnp.abs(real - fake) <= settings.limit))
     learned = Learner(
         network=network,
         average=_averaged(state.average, network, state.step, settings.average),
@@ -226,39 +224,32 @@ def _iteration(program: Program, state: Learner) -> tuple[Learner, Array, Bool[A
         tuner=tuner,
         step=state.step + 1,
     )
-    state = _where(well, learned, state)
+    state = _where(diverged, state, learned)
     # The buffer is written in place: choosing between two of them would copy it.
-    kept = jnp.where(well, y, state.buffer[slots])
-    state = state._replace(buffer=replay.put(state.buffer, slots, kept))
-    return state, numbers.astype(jnp.float32), well
+    put_back = jnp.where(diverged, state.buffer[slots], y)
+    state = state._replace(buffer=replay.put(state.buffer, slots, put_back))
+    return state, numbers.astype(jnp.float32), diverged
 
 
-def walk(key, program: Program, target: Target, x: State, tuner: TunerState):
-    """Metropolis-Hastings steps of all chains, each moving the scale; and the mean acceptance."""
-    sampler, steps = program.sampler, program.steps
+def walk(
+    key: Key[Array, ""], training: Training, target: Target, x: State, tuner: TunerState
+) -> tuple[State, TunerState, Float[Array, ""]]:
+    """Steps of all chains, each of which moves the scale; and their mean acceptance."""
+    kernel, steps = training.kernel, training.steps
+    program = loop.Program(key=key, target=target, kernel=kernel, tuner=training.tuner)
+    states = jax.vmap(lambda one: kernel.init(target, one))(x)
 
-    def noise(number):
-        keys = jax.random.split(jax.random.fold_in(key, number), len(x))
-        return jax.vmap(lambda one: metropolis.noise(one, target.dtype))(keys)
+    def visit(row, active, chains, info, total):
+        return total + jnp.mean(info.accept_prob)
 
-    # Drawn ahead, the noise is a few launches less for a GPU in each step.
-    ahead = jax.vmap(noise)(jnp.arange(steps)) if isinstance(steps, int) else None
-
-    def one(noise, state, scale):
-        return metropolis.step(noise, target, state, scale, sampler)
-
-    def step(number, loop):
-        chains, tuner, accepted = loop
-        now = noise(number) if ahead is None else jax.tree.map(lambda a: a[number], ahead)
-        by_chain = 0 if tuner.scale.ndim else None
-        chains, _, info = jax.vmap(one, (0, 0, by_chain))(now, chains, tuner.scale)
-        tuner = program.tuner.update(tuner, info.accept_prob, target.num_sites)
-        return chains, tuner, accepted + jnp.mean(info.accept_prob)
-
-    chains = jax.vmap(lambda one: sampler.init(target, one))(x)
-    begin = (chains, tuner, jnp.zeros((), target.dtype))
-    chains, tuner, accepted = jax.lax.fori_loop(0, steps, step, begin)
-    return chains.x, tuner, accepted / steps
+    chains, total = loop.scan(
+        program,
+        loop.Chains(states=states, tuner=tuner),
+        jnp.zeros((), target.dtype),
+        steps=steps,
+        visit=visit,
+    )
+    return chains.states.x, chains.tuner, total / steps
 
 
 def _objective(network, base: Bernoulli, data: State, samples: State, penalty: float):
@@ -270,10 +261,10 @@ def _objective(network, base: Bernoulli, data: State, samples: State, penalty: f
 
 def _averaged(average, network, step, decay: float):
     """A moving average of the weights, over fewer of them at first."""
-    keep = jnp.minimum(decay, (1.0 + step) / (10.0 + step))
+    decay_now = jnp.minimum(decay, (1.0 + step) / (10.0 + step))
 
     def move(old, new):
-        return keep * old + (1.0 - keep) * new if eqx.is_inexact_array(new) else new
+        return decay_now * old + (1.0 - decay_now) * new if eqx.is_inexact_array(new) else new
 
     return jax.tree.map(move, average, network)
 
@@ -282,10 +273,10 @@ def _copy(network):
     return jax.tree.map(lambda a: jnp.copy(a) if eqx.is_array(a) else a, network)
 
 
-def _where(condition, new: Learner, old: Learner) -> Learner:
+def _where(condition, one: Learner, other: Learner) -> Learner:
     """One of two states with the same buffer."""
 
     def choose(a, b):
         return jnp.where(condition, a, b) if eqx.is_array(a) and a is not b else a
 
-    return jax.tree.map(choose, new, old)
+    return jax.tree.map(choose, one, other)

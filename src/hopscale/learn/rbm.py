@@ -12,7 +12,6 @@ last iteration left its chains (PCD).
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +22,20 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
+from hopscale import host
 from hopscale.data import DataSet
-from hopscale.learn import rbm_file as storage
+from hopscale.host import Interrupted
+from hopscale.learn import rbm_file, tables
+from hopscale.learn.arguments import check_memory
 from hopscale.learn.rbm_file import Learner, RBMRecipe
-from hopscale.learn.training import DivergedError
-from hopscale.progress import watch
+from hopscale.learn.trained import DivergedError
 from hopscale.target import State
 from hopscale.targets import RBM
-from hopscale.validate import as_key, count
+from hopscale.validate import as_key, count, instance
 
 WEIGHT_SCALE = 0.02
-MARGIN = 0.01  # means of data are kept this far from 0 and 1, so that a bias is finite
-HELD = 5_000  # images of each split behind the free-energy gap
-CHUNK_SECONDS = 0.5
+MARGIN = 0.01  # means of data are moved this far from 0 and 1, so that a bias is finite
+GAP_IMAGES = 5_000  # of each split behind the free-energy gap
 
 RECORDED = ("reconstruction", "contrast")
 HISTORY: tuple[str, ...] = (*RECORDED, "free_energy_gap")
@@ -50,7 +50,7 @@ class TrainedRBM:
         history: by epoch: "reconstruction", the mean squared difference between an image and
             what one step up and down makes of it; "contrast", mean F(data) - mean F(chains);
             "free_energy_gap", mean F(valid) - mean F(train) at the end of the epoch.
-        epochs: whole epochs in all, before a resume too.
+        epochs: finished epochs in all, before a resume too.
         seconds: of this call.
         interrupted: whether Ctrl-C ended it; `rbm` is then as it was at that moment.
     """
@@ -61,6 +61,25 @@ class TrainedRBM:
     seconds: float
     interrupted: bool
 
+    def __str__(self) -> str:
+        return tables.text(self.__rich__())
+
+    __repr__ = __str__
+
+    def __rich__(self):
+        shape = " x ".join(map(str, self.rbm.shape))
+        title = f"RBM ({shape} visible, {self.rbm.num_hidden} hidden)"
+        return tables.table(title, self._rows(), "in the last finished epoch" * bool(self.epochs))
+
+    def _rows(self):
+        stopped = ", stopped by Ctrl-C in the next" if self.interrupted else ""
+        yield "epochs", f"{self.epochs:,}{stopped}"
+        if self.epochs:
+            yield "reconstruction error", f"{self.history['reconstruction'][-1]:.4f}"
+            yield "F(data) - F(chains)", f"{self.history['contrast'][-1]:.3f}"
+            yield "F(valid) - F(train)", f"{self.history['free_energy_gap'][-1]:.3f}"
+        yield "seconds", f"{self.seconds:.1f}"
+
 
 def begin(recipe: RBMRecipe, data: DataSet) -> Learner:
     """An untrained RBM: small normal weights, and visible biases that give the data's means."""
@@ -69,6 +88,9 @@ def begin(recipe: RBMRecipe, data: DataSet) -> Learner:
             f"a batch of {recipe.batch} needs as many training images; {data.name} has "
             f"{len(data.train)}. Choose a smaller batch."
         )
+    # Weights, their gradient, Adam's two moments, and as much again while a step is computed.
+    needed = 8 * 4 * recipe.hidden * int(np.prod(data.shape))
+    check_memory(f"{recipe.hidden:,} hidden units", needed, "Use fewer.")
     key_weights, key_chains = jax.random.split(jax.random.fold_in(as_key(recipe.seed), 0))
     level = 255 if data.grey else 1
     mean = np.clip(data.train.mean(axis=0, dtype=np.float64) / level, MARGIN, 1 - MARGIN)
@@ -84,57 +106,76 @@ def begin(recipe: RBMRecipe, data: DataSet) -> Learner:
     )
 
 
-def train_epoch(recipe: RBMRecipe, data: DataSet, learner: Learner, watched: Any = None) -> Learner:
-    """One pass over the training images, in random order; grey levels become bits anew.
+class RBMTraining:
+    """Epochs as a `host.Job`, from where a learner is; `save` is called after each.
 
-    Images left over after the last whole batch are left out of this epoch. Where `watched` says
-    that it was asked to stop, the learner comes back in the middle of its epoch, not counted.
-
-    Raises:
-        DivergedError: when a number is no longer finite.
+    An epoch is one pass over the training images, in random order; grey levels become bits again
+    in each. Images left over after the last full batch are left out of the epoch.
     """
-    key = jax.random.fold_in(as_key(recipe.seed), 1 + learner.epoch)
-    key_order, key_bits, key_walk = jax.random.split(key, 3)
-    bits = jnp.asarray(data.binarized(key_bits))
-    order = jax.random.permutation(key_order, len(bits))
-    carry = (learner.rbm, learner.optimizer, learner.chains)
-    record = jnp.zeros((len(bits) // recipe.batch, len(RECORDED)))
-    # Another rate or seed is another argument, not another program.
-    fixed = (recipe.cd, recipe.batch, recipe.persistent)
-    rate = jnp.asarray(recipe.rate, learner.rbm.dtype)
-    for span in _spans(len(record)):
-        between = jnp.asarray(span)
-        carry, record = _advance(fixed, rate, key_walk, bits, order, between, carry, record)
-        seen = np.asarray(record)[slice(*span)]
-        _check_finite(recipe, seen, learner.epoch + 1, span[0])
-        if watched is not None:
-            status = dict(zip(RECORDED, seen.mean(axis=0), strict=True))
-            done = learner.epoch * len(record) + span[1]
-            watched.show("train", done, lambda status=status: status)
-            if watched.stopped and span[1] < len(record):
-                return learner._replace(rbm=carry[0], optimizer=carry[1], chains=carry[2])
-    means = np.asarray(record, np.float64).mean(axis=0)
-    row = [*means.tolist(), free_energy_gap(carry[0], data)]
-    _check_finite(recipe, np.array([row]), learner.epoch + 1, len(record) - 1)
-    return Learner(
-        rbm=carry[0],
-        optimizer=carry[1],
-        chains=carry[2],
-        epoch=learner.epoch + 1,
-        history=(*learner.history, dict(zip(HISTORY, row, strict=True))),
-    )
 
+    def __init__(self, recipe: RBMRecipe, data: DataSet, learner: Learner, epochs: int, save=None):
+        self.recipe, self.data, self.learner, self.epochs = recipe, data, learner, epochs
+        self.save = save
+        self.iterations = len(data.train) // recipe.batch  # of an epoch
+        self.done = 0  # iterations of the present epoch
 
-def _spans(total: int) -> Iterator[tuple[int, int]]:
-    """Chunks of iterations that take about half a second each."""
-    first, chunk = 0, 1
-    while first < total:
-        began = time.perf_counter()
-        last = min(first + chunk, total)
-        yield first, last
-        took = time.perf_counter() - began
-        chunk = max(1, int((last - first) * min(CHUNK_SECONDS / took, 8)))
-        first = last
+    @property
+    def phases(self) -> dict[str, int]:
+        return {"training": self.epochs * self.iterations}
+
+    @property
+    def at(self) -> tuple[str, int]:
+        return "training", self.learner.epoch * self.iterations + self.done
+
+    def room(self) -> int:
+        """Iterations until the end of the epoch."""
+        return self.iterations - self.done if self.learner.epoch < self.epochs else 0
+
+    def advance(self, steps: int) -> None:
+        """Take iterations.
+
+        Raises:
+            DivergedError: when a number is no longer finite.
+        """
+        if self.done == 0:
+            self._begin_epoch()
+        recipe, learner, span = self.recipe, self.learner, (self.done, self.done + steps)
+        # Another rate or seed is another argument, not another program.
+        fixed = (recipe.cd, recipe.batch, recipe.persistent)
+        rate = jnp.asarray(recipe.rate, learner.rbm.dtype)
+        carry = (learner.rbm, learner.optimizer, learner.chains)
+        (rbm, optimizer, chains), self.records = _advance(
+            fixed, rate, *self.epoch_data, jnp.asarray(span), carry, self.records
+        )
+        self.recent = np.asarray(self.records)[slice(*span)]
+        _check_finite(recipe, self.recent, learner.epoch + 1, self.done)
+        self.learner = learner._replace(rbm=rbm, optimizer=optimizer, chains=chains)
+        self.done += steps
+        if self.done == self.iterations:
+            self._end_epoch()
+
+    def status(self) -> dict[str, float]:
+        return dict(zip(RECORDED, self.recent.mean(axis=0).tolist(), strict=True))
+
+    def _begin_epoch(self) -> None:
+        key = jax.random.fold_in(as_key(self.recipe.seed), 1 + self.learner.epoch)
+        key_order, key_bits, key_walk = jax.random.split(key, 3)
+        bits = jnp.asarray(self.data.binarized(key_bits))
+        self.epoch_data = (key_walk, bits, jax.random.permutation(key_order, len(bits)))
+        self.records = jnp.zeros((self.iterations, len(RECORDED)))
+
+    def _end_epoch(self) -> None:
+        learner = self.learner
+        means = np.asarray(self.records, np.float64).mean(axis=0)
+        row = [*means.tolist(), free_energy_gap(learner.rbm, self.data)]
+        _check_finite(self.recipe, np.array([row]), learner.epoch + 1, self.iterations - 1)
+        self.learner = learner._replace(
+            epoch=learner.epoch + 1,
+            history=(*learner.history, dict(zip(HISTORY, row, strict=True))),
+        )
+        self.done = 0
+        if self.save is not None:
+            self.save(self.learner)
 
 
 def train_rbm(
@@ -157,33 +198,41 @@ def train_rbm(
         progress: show a progress bar where there is a terminal.
 
     Raises:
-        DivergedError: when a number is no longer finite; the file keeps the last whole epoch.
+        DivergedError: when a number is no longer finite; the file has the last finished epoch.
         ValueError: arguments that cannot work, a file of another run, or a damaged one.
         FileExistsError: the file exists and `resume` was not asked for.
-        InUseError: another process is training into the file.
+        Interrupted: after Ctrl-C or SIGTERM, a KeyboardInterrupt with the model as it is then in
+            `.partial`; the file has the last finished epoch.
     """
     recipe = RBMRecipe() if recipe is None else recipe
+    instance("data", data, DataSet, 'hs.data.load("digits")')
+    instance("recipe", recipe, RBMRecipe, "hs.learn.RBMRecipe(hidden=400)")
     count("epochs", epochs, least=1)
     place = None if file is None else Path(file)
-    learner = begin(recipe, data)
-    with contextlib.nullcontext() if place is None else storage.exclusive(place):
+    learner, save = begin(recipe, data), None
+    with contextlib.nullcontext() if place is None else rbm_file.exclusive(place):
         if place is not None:
-            learner = storage.enter(place, resume, recipe, data, learner)
+            learner = rbm_file.enter(place, resume, recipe, data, learner)
+            save = lambda learner: rbm_file.save(place, recipe, data, learner)  # noqa: E731
         began = time.perf_counter()
-        phases = {"train": epochs * (len(data.train) // recipe.batch)}
-        with watch(progress, phases, "returning the model as it is") as watched:
-            while learner.epoch < epochs and not watched.stopped:
-                before = learner.epoch
-                learner = train_epoch(recipe, data, learner, watched)
-                if place is not None and learner.epoch > before:
-                    storage.save(place, recipe, data, learner)
-    return TrainedRBM(
+        job = RBMTraining(recipe, data, learner, epochs, save)
+        outcome = host.drive(job, seconds=0.5, first_chunk=1, progress=progress)
+    learner = job.learner
+    trained = TrainedRBM(
         rbm=learner.rbm,
         history={name: np.array([row[name] for row in learner.history]) for name in HISTORY},
         epochs=learner.epoch,
         seconds=time.perf_counter() - began,
-        interrupted=watched.stopped,
+        interrupted=outcome == "interrupted",
     )
+    if outcome == "interrupted":
+        where = f"; {place} has it" if place is not None and learner.epoch else ""
+        raise Interrupted(
+            f"stopped after epoch {learner.epoch} of {epochs}{where}; the model as it is now is in "
+            ".partial of this error",
+            trained,
+        )
+    return trained
 
 
 def free_energy_gap(rbm: RBM, data: DataSet) -> float:
@@ -192,7 +241,7 @@ def free_energy_gap(rbm: RBM, data: DataSet) -> float:
     Of the first 5,000 of each at most.
     """
     train, valid = (
-        _mean_free_energy(rbm, jnp.asarray(data.binarized(0, split)[:HELD]))
+        _mean_free_energy(rbm, jnp.asarray(data.binarized(0, split)[:GAP_IMAGES]))
         for split in ("train", "valid")
     )
     return float(valid - train)

@@ -15,7 +15,7 @@ from hopscale.identity import differences
 from hopscale.storage import FileError
 from hopscale.target import State
 from hopscale.targets import RBM
-from hopscale.validate import as_key, count
+from hopscale.validate import as_key, count, number
 
 KIND = "an RBM in training"
 PARAMETERS = ("weights", "visible_bias", "hidden_bias")
@@ -44,8 +44,7 @@ class RBMRecipe:
     def __post_init__(self):
         for name in ("hidden", "cd", "batch"):
             count(name, getattr(self, name), least=1)
-        if not 0 < self.rate < np.inf:
-            raise ValueError(f"rate must be a positive number; got {self.rate!r}.")
+        number("rate", self.rate, 0, float("inf"), "()")
         as_key(self.seed)
 
 

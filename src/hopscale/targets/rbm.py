@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Key
 from hopscale import native
 from hopscale.move import Move, apply
 from hopscale.target import Evaluation, State, Target, as_float, as_parameter, check_ratios
-from hopscale.validate import as_key, count
+from hopscale.validate import as_key, bits, count
 
 # A graphics card would round factors to 10 bits, which a difference of log-densities shows.
 PRECISE = jax.lax.Precision.HIGHEST
@@ -109,16 +109,17 @@ class RBM(Target):
             x: one state, or any number of them along leading axes: independent chains.
             steps: how many pairs of draws.
         """
-
         key = as_key(key)
         count("steps", steps, least=0)
+        x = bits("x", x)
+        self._flat(x)  # raises for states of another shape
 
         def pair(step, x):
             key_hidden, key_visible = jax.random.split(jax.random.fold_in(key, step))
             z = jax.random.bernoulli(key_hidden, self.hidden_prob(x))
             return jax.random.bernoulli(key_visible, self.visible_prob(z)).astype(x.dtype)
 
-        return jax.lax.fori_loop(0, steps, pair, jnp.asarray(x).astype(self.state_dtype))
+        return jax.lax.fori_loop(0, steps, pair, x)
 
     def _flat(self, x: ArrayLike) -> Float[Array, "*batch visible"]:
         x = jnp.asarray(x)

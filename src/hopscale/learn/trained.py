@@ -1,0 +1,70 @@
+"""What training an energy-based model leaves."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from hopscale.learn import tables
+from hopscale.learn.ebm import EBM
+from hopscale.target import State
+
+
+class DivergedError(ArithmeticError):
+    """Training produced numbers that are not finite, or energies beyond the limit."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """What training leaves.
+
+    Attributes:
+        model: with the average of the weights.
+        last: with the weights of the last iteration.
+        samples: the replay buffer, where the chains are.
+        scale: the kernel's scale at the end; None for kernels without.
+        history: by iteration: "gap" (mean f(data) - mean f(samples)), "energy_data",
+            "energy_samples", "acceptance", "scale", "gradient" (its norm).
+        iterations: taken in all, before a resume too.
+        seconds: of this call's iterations, without compiling.
+        compile_seconds: of this call.
+        checkpoint: the last one written, if a directory was given.
+        interrupted: whether Ctrl-C ended it.
+    """
+
+    model: EBM
+    last: EBM
+    samples: State
+    scale: float | None
+    history: dict[str, np.ndarray]
+    iterations: int
+    seconds: float
+    compile_seconds: float
+    checkpoint: Path | None
+    interrupted: bool
+
+    def __str__(self) -> str:
+        return tables.text(self.__rich__())
+
+    __repr__ = __str__
+
+    def __rich__(self, title: str | None = None):
+        shape = " x ".join(map(str, self.model.shape))
+        title = title or f"EBM ({shape}) with {type(self.model.network).__name__}"
+        return tables.table(title, self._rows(), "means of the last 100 iterations")
+
+    def _rows(self):
+        stopped = ", stopped by Ctrl-C" if self.interrupted else ""
+        yield "iterations", f"{self.iterations:,}{stopped}"
+        recent = {
+            name: float(np.mean(values[-100:])) if len(values) else float("nan")
+            for name, values in self.history.items()
+        }
+        yield "f(data) - f(samples)", f"{recent['gap']:.4g}"
+        yield "energy of data", f"{recent['energy_data']:.4g}"
+        yield "acceptance", f"{recent['acceptance']:.3f}"
+        if self.scale is not None:
+            yield "scale R", f"{self.scale:.2f} of {self.model.num_sites:,} sites"
+        yield "seconds", f"{self.seconds:.1f} run + {self.compile_seconds:.1f} compile"
+        if self.checkpoint is not None:
+            yield "checkpoint", str(self.checkpoint)
