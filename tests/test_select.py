@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from conftest import FALSE_ALARM
-from hopscale import select
+from hopscale import balance, select
 from hopscale.native import reference
 
 WEIGHTS = np.array([0.1, 1.0, 2.5, 0.7, 0.01])
@@ -126,3 +126,26 @@ def test_choices_depend_on_key_and_site_alone():
     few = reference.clocks(jax.random.key(3), 10, jnp.float32)
     many = reference.clocks(jax.random.key(3), 1000, jnp.float32)
     np.testing.assert_array_equal(few, many[:10])
+
+
+def test_implementation_is_an_argument():
+    key, length = jax.random.key(0), jnp.asarray(2)
+    for implementation in ("auto", "reference"):
+        choice, _ = select.race(key, log(WEIGHTS), length, implementation=implementation)
+        assert int(choice.chosen.sum()) == 2
+    with pytest.raises(ValueError, match="'auto' or 'reference'; got 'kernels'"):
+        select.uniform(key, 5, length, implementation="kernels")
+
+
+@pytest.mark.parametrize("name", list(balance.NAMED))
+def test_a_named_balancing_function_is_its_name(name):
+    """Given as a function it must reach the same kernels, not be applied before them."""
+    values = jnp.log(jnp.asarray(WEIGHTS, jnp.float32))
+
+    def program(given):
+        def one(values):
+            return select.race(jax.random.key(0), select.Weights(values, given), jnp.int32(2))
+
+        return str(jax.make_jaxpr(one)(values))
+
+    assert program(balance.NAMED[name]) == program(name)

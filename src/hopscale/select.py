@@ -10,8 +10,8 @@ Three ways to choose `length` of N sites:
 `length` is dynamic: tuning it never recompiles. Arrays have room for N choices, and only the
 first `length` of them mean anything. Random numbers depend on the key and the site alone.
 
-This is the hot spot of a step. Behind each function stand a plain JAX reference and kernels;
-`native` says which is in use.
+This is the hot spot of a step. Behind each function stand a plain JAX reference and kernels:
+`implementation` "auto" takes kernels where there are any, "reference" never (see `native.call`).
 """
 
 from typing import NamedTuple
@@ -41,15 +41,19 @@ class Weights(NamedTuple):
 
 
 def race(
-    key: Key[Array, ""], weights: Weights, length: Int[Array, ""]
+    key: Key[Array, ""], weights: Weights, length: Int[Array, ""], *, implementation: str = "auto"
 ) -> tuple[Choice, Float[Array, ""]]:
     """`length` sites without replacement, in order, and the log-probability of that order."""
     values, balance = weights
-    sites, chosen, log_prob = native.call("race", key, values, length, balance=balance)
+    sites, chosen, log_prob = native.call(
+        "race", key, values, length, balance=balance, implementation=implementation
+    )
     return Choice(sites=sites, chosen=chosen, length=length), log_prob
 
 
-def order_log_prob(weights: Weights, choice: Choice, backwards: bool = False) -> Float[Array, ""]:
+def order_log_prob(
+    weights: Weights, choice: Choice, backwards: bool = False, *, implementation: str = "auto"
+) -> Float[Array, ""]:
     r"""Log-probability that sites without replacement are chosen in this order.
 
     $$\log q(u) = \sum_{r=1}^{R} \log w_{u_r} - \log\Big(W(u) + \sum_{i=r}^{R} w_{u_i}\Big)$$
@@ -58,32 +62,52 @@ def order_log_prob(weights: Weights, choice: Choice, backwards: bool = False) ->
     u_R, ..., u_1, for which the inner sum runs over i <= r: Eq. (5)'s way back.
     """
     values, balance = weights
-    return native.call("order_log_prob", values, *choice, balance=balance, backwards=backwards)
+    return native.call(
+        "order_log_prob",
+        values,
+        *choice,
+        balance=balance,
+        backwards=backwards,
+        implementation=implementation,
+    )
 
 
 def repeated(
-    key: Key[Array, ""], weights: Weights, length: Int[Array, ""]
+    key: Key[Array, ""], weights: Weights, length: Int[Array, ""], *, implementation: str = "auto"
 ) -> tuple[Choice, Float[Array, ""]]:
     """`length` independent draws of a site, and the log-probability of the sequence."""
     values, balance = weights
-    sites, chosen, log_prob = native.call("repeated", key, values, length, balance=balance)
+    sites, chosen, log_prob = native.call(
+        "repeated", key, values, length, balance=balance, implementation=implementation
+    )
     return Choice(sites=sites, chosen=chosen, length=length), log_prob
 
 
-def repeated_log_prob(weights: Weights, choice: Choice) -> Float[Array, ""]:
+def repeated_log_prob(
+    weights: Weights, choice: Choice, *, implementation: str = "auto"
+) -> Float[Array, ""]:
     r"""$\log q(u) = \sum_{r=1}^{R} \log w_{u_r} - R \log \sum_i w_i$."""
     values, balance = weights
-    return native.call("repeated_log_prob", values, choice.sites, choice.length, balance=balance)
+    return native.call(
+        "repeated_log_prob",
+        values,
+        choice.sites,
+        choice.length,
+        balance=balance,
+        implementation=implementation,
+    )
 
 
-def odd(choice: Choice) -> Bool[Array, " n"]:
+def odd(choice: Choice, *, implementation: str = "auto") -> Bool[Array, " n"]:
     """The sites chosen an odd number of times."""
-    return native.call("odd", choice.sites, choice.length)
+    return native.call("odd", choice.sites, choice.length, implementation=implementation)
 
 
-def uniform(key: Key[Array, ""], n: int, length: Int[Array, ""]) -> Choice:
+def uniform(
+    key: Key[Array, ""], n: int, length: Int[Array, ""], *, implementation: str = "auto"
+) -> Choice:
     """`length` sites without replacement, all alike."""
-    sites, chosen = native.call("uniform", key, length, n=n)
+    sites, chosen = native.call("uniform", key, length, n=n, implementation=implementation)
     return Choice(sites=sites, chosen=chosen, length=length)
 
 

@@ -3,43 +3,22 @@
 `reference` is plain JAX and runs anywhere, in any precision. `cpu` calls C++ kernels and `gpu`
 Pallas kernels; they take single precision and Threefry keys, JAX's default. Functions of one
 name do the same: arrays by position, settings by name. `call` chooses among them when it is
-traced; `status` says what stands ready, and why not. What XLA does well by itself on a platform
-has no kernel there.
+traced, unless told to take the reference; `status` says what stands ready, and why not. What XLA
+does well by itself on a platform has no kernel there.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from hopscale import balance as balancing
 from hopscale.native import cpu, reference
 
-__all__ = ["Status", "call", "in_use", "reference", "status", "use"]
+__all__ = ["IMPLEMENTATIONS", "Status", "call", "reference", "status"]
 
-_in_use = "kernels"
-
-
-@contextmanager
-def use(implementation: str) -> Iterator[None]:
-    """Trace with "kernels" where they apply (the default), or with the "reference" alone."""
-    global _in_use
-    if implementation not in ("kernels", "reference"):
-        raise ValueError(
-            f"implementation must be 'kernels' or 'reference'; got {implementation!r}."
-        )
-    before, _in_use = _in_use, implementation
-    try:
-        yield
-    finally:
-        _in_use = before
-
-
-def in_use() -> str:
-    """What `use` is set to."""
-    return _in_use
+IMPLEMENTATIONS = ("auto", "reference")
 
 
 class Status(NamedTuple):
@@ -87,10 +66,27 @@ def _kernel(implementation, name: str, settings):
     return partial(getattr(implementation, name), **settings)
 
 
-def call(name: str, *arrays, **settings):
-    """The operation of that name, by the implementation for the platform that will run it."""
+def _settings(settings: dict) -> dict:
+    """Settings as kernels know them: a balancing function that has a name goes by its name."""
+    for name, function in balancing.NAMED.items():
+        if settings.get("balance") is function:
+            return settings | {"balance": name}
+    return settings
+
+
+def call(name: str, *arrays, implementation: str = "auto", **settings):
+    """The operation of that name, by the implementation for the platform that will run it.
+
+    Args:
+        name: of a function of `reference`.
+        implementation: "auto", kernels where they apply, or "reference".
+    """
+    if implementation not in IMPLEMENTATIONS:
+        known = " or ".join(map(repr, IMPLEMENTATIONS))
+        raise ValueError(f"implementation must be {known}; got {implementation!r}.")
+    settings = _settings(settings)
     plain = partial(getattr(reference, name), **settings)
-    if _in_use == "reference" or not _fits(arrays):
+    if implementation == "reference" or not _fits(arrays):
         return plain(*arrays)
     on_cpu = _kernel(cpu, name, settings) or plain
     if not _has_accelerator():
