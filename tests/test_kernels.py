@@ -131,9 +131,9 @@ def test_race_and_repeated_draw_the_sites_of_the_reference(n, balance):
             jax.jit(jax.vmap(partial(getattr(module, name), balance=balance)))(key, s, length)
             for module in (cpu, reference)
         )
-        different = np.asarray(ours[0] != theirs[0]) & counted
-        assert different.sum() <= 2e-3 * counted.sum()
-        agree = ~different.any(axis=1)
+        # One draw that ties within rounding may shift all that follow.
+        agree = ~(np.asarray(ours[0] != theirs[0]) & counted).any(axis=1)
+        assert agree.mean() >= 0.9
         np.testing.assert_array_equal(ours[1][agree], theirs[1][agree])
         if name == "race":
             np.testing.assert_allclose(ours[2][agree], theirs[2][agree], rtol=1e-3, atol=1e-3)

@@ -75,7 +75,7 @@ def draw(table: Table, words: Int[Array, "draws 2"]) -> Int[Array, " draws"]:
     upto = table.upto[:, column]
     # Below the column's weight even when rounded.
     goal = _uniform_numbers(words[:, 1], upto.dtype) * upto[-1]
-    row = jnp.sum(upto <= goal, axis=0, dtype=jnp.int32)
+    row = jnp.sum(upto <= goal[None, :], axis=0, dtype=jnp.int32)
     return jnp.minimum(row, rows - 1) * width + column.astype(jnp.int32)
 
 

@@ -65,12 +65,8 @@ WIDE inline void sum_down_left(const Scale& scale, const float* s, const uint8_t
 
 WIDE inline double sum_of(const float* x, size_t count) {
   double total = 0;
-  for (size_t i = 0; i < count; i += kRun) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (size_t j = i; j < std::min(count, i + kRun); ++j) sum += x[j];
-    total += sum;
-  }
+#pragma omp simd reduction(+ : total)
+  for (size_t i = 0; i < count; ++i) total += static_cast<double>(x[i]);
   return total;
 }
 
@@ -93,7 +89,7 @@ inline double tabulate(const Scale& scale, const float* s, const uint8_t* taken,
   const float* sums = upto + (rows - 1) * stride;
   const double total = sum_of(sums, columns);
   int32_t* edges = room(scratch.edges, columns);
-  if (total > 0 && total < kInfinity) {
+  if (total >= kPlenty && total < kInfinity) {  // else the scale does not suit: see `scaled`
     whole_parts(sums, columns, kParts / static_cast<float>(total), edges);
     for (size_t c = 1; c < columns; ++c) edges[c] += edges[c - 1];
   }
