@@ -10,7 +10,6 @@ import scipy.stats
 
 from conftest import FALSE_ALARM
 from hopscale import balance, select
-from hopscale.native import reference
 
 WEIGHTS = np.array([0.1, 1.0, 2.5, 0.7, 0.01])
 
@@ -28,9 +27,9 @@ def order_probability(weights, order):
     return probability
 
 
-def drawn(choose, draws, *arguments):
+def drawn(choose, draws, *arguments, **settings):
     keys = jax.random.split(jax.random.key(1), draws)
-    return jax.jit(jax.vmap(lambda key: choose(key, *arguments)))(keys)
+    return jax.jit(jax.vmap(lambda key: choose(key, *arguments, **settings)))(keys)
 
 
 def p_value(observed, probabilities):
@@ -38,9 +37,12 @@ def p_value(observed, probabilities):
     return scipy.stats.chisquare(observed, expected).pvalue
 
 
-def test_race_orders_have_their_probabilities():
+@pytest.mark.parametrize("implementation", ["auto", "reference"])
+def test_race_orders_have_their_probabilities(implementation):
     length = 2
-    choice, log_prob = drawn(select.race, 200_000, log(WEIGHTS), jnp.asarray(length))
+    choice, log_prob = drawn(
+        select.race, 40_000, log(WEIGHTS), jnp.asarray(length), implementation=implementation
+    )
     pairs = list(itertools.permutations(range(5), length))
     code = np.asarray(choice.sites[:, 0] * 5 + choice.sites[:, 1])
     observed = np.bincount(code, minlength=25)[[a * 5 + b for a, b in pairs]]
@@ -48,11 +50,43 @@ def test_race_orders_have_their_probabilities():
     assert probabilities.sum() == pytest.approx(1.0)
     assert p_value(observed, probabilities) > FALSE_ALARM
     # A race by the wrong weights is told apart.
-    wrong = np.array([order_probability(WEIGHTS**0.97, pair) for pair in pairs])
+    wrong = np.array([order_probability(WEIGHTS**0.9, pair) for pair in pairs])
     assert p_value(observed, wrong) < FALSE_ALARM
     by_pair = dict(zip(pairs, np.log(probabilities), strict=True))
     expected = [by_pair[tuple(pair)] for pair in np.asarray(choice.sites[:1000, :2])]
     np.testing.assert_allclose(log_prob[:1000], expected, rtol=1e-4)
+
+
+# Log-weights, and how many sites come first, always the same: then rounds or clocks decide.
+SCARCE = {
+    "one site has nearly all the weight": ([0.0, -30.0, -30.5, -31.0], 1),
+    "each site has nearly all that is left": ([*(-40.0 * np.arange(9)), -360, -360.5, -361], 9),
+    "two of a million": ([0.0, 0.0, *np.log([1e-6, 2e-6, 1.5e-6])], 2),
+}
+
+
+@pytest.mark.parametrize("case", list(SCARCE))
+@pytest.mark.parametrize("implementation", ["auto", "reference"])
+def test_the_last_sites_have_their_probabilities_too(case, implementation):
+    """Where draws repeat almost endlessly: what is left is drawn by the weights left."""
+    values, first = SCARCE[case]
+    n = len(values)
+    weights = select.Weights(jnp.asarray(values, jnp.float32), None)
+    choice, log_prob = drawn(
+        select.race, 10_000, weights, jnp.asarray(n), implementation=implementation
+    )
+    sites = np.asarray(choice.sites)
+    as_expected = (np.sort(sites[:, :first], axis=1) == np.arange(first)).all(axis=1)
+    assert as_expected.mean() > 0.999
+    rest = np.exp(np.asarray(values[first:]) - max(values[first:]))
+    orders = list(itertools.permutations(range(n - first)))
+    taken = sites[as_expected][:, first:] - first
+    observed = np.array([(taken == order).all(axis=1).sum() for order in orders])
+    probabilities = np.array([order_probability(rest, order) for order in orders])
+    assert p_value(observed, probabilities) > FALSE_ALARM
+    # As if what is left were drawn without looking at the weights.
+    assert p_value(observed, np.ones(len(orders))) < FALSE_ALARM
+    assert np.isfinite(log_prob).all()
 
 
 @pytest.mark.parametrize("length", [1, 3, 5])
@@ -121,11 +155,14 @@ def test_uniform_pairs_are_uniform():
     assert np.all(choice.chosen.sum(axis=1) == 2)
 
 
-def test_choices_depend_on_key_and_site_alone():
-    """More sites leave the clocks of the others as they were, as do more chains."""
-    few = reference.clocks(jax.random.key(3), 10, jnp.float32)
-    many = reference.clocks(jax.random.key(3), 1000, jnp.float32)
-    np.testing.assert_array_equal(few, many[:10])
+@pytest.mark.parametrize("implementation", ["auto", "reference"])
+def test_a_longer_choice_begins_like_a_shorter_one(implementation):
+    """Draws depend on the key and their number alone."""
+    weights = select.Weights(jax.random.normal(jax.random.key(1), (500,)), None)
+    settings = {"implementation": implementation}
+    few, _ = select.race(jax.random.key(3), weights, jnp.asarray(20), **settings)
+    many, _ = select.race(jax.random.key(3), weights, jnp.asarray(100), **settings)
+    np.testing.assert_array_equal(few.sites[:20], many.sites[:20])
 
 
 def test_implementation_is_an_argument():

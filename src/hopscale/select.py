@@ -8,7 +8,8 @@ Three ways to choose `length` of N sites:
 - `uniform`: without replacement, all weights equal (RWM).
 
 `length` is dynamic: tuning it never recompiles. Arrays have room for N choices, and only the
-first `length` of them mean anything. Random numbers depend on the key and the site alone.
+first `length` of them mean anything. Random numbers depend on the key and the number of a draw
+alone.
 
 This is the hot spot of a step. Behind each function stand a plain JAX reference and kernels:
 `implementation` "auto" takes kernels where there are any, "reference" never (see `native.call`).

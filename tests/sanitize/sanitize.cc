@@ -57,8 +57,8 @@ static Batch make(size_t n, size_t chains) {
 static void run(Batch& b, size_t helpers) {
   std::vector<std::thread> threads;
   for_each_chain(
-      b.chains, b.n, helpers, [&](auto task) { threads.emplace_back(std::move(task)); },
-      [&b](size_t c) {
+      Team(helpers, [&](auto task) { threads.emplace_back(std::move(task)); }), b.chains, b.n,
+      [&b](size_t c, const Team& team) {
         const size_t at = c * b.n, n = b.n;
         const float* s = b.s.data() + at;
         const auto balance = static_cast<Balance>(c % 3);
@@ -66,18 +66,18 @@ static void run(Batch& b, size_t helpers) {
         const int32_t length = b.length[c];
         int32_t* sites = b.sites.data() + at;
         uint8_t* chosen = b.chosen.data() + at;
-        b.scores[4 * c] = race(key, s, n, balance, length, sites, chosen);
-        b.scores[4 * c + 1] = order_log_prob(s, n, balance, sites, chosen, length, true);
+        b.scores[4 * c] = race(key, s, n, balance, length, sites, chosen, team);
+        b.scores[4 * c + 1] = order_log_prob(s, n, balance, sites, chosen, length, true, team);
         b.scores[4 * c + 2] =
-            repeated(key, s, n, balance, length, b.repeats.data() + at, b.again.data() + at);
-        b.scores[4 * c + 3] = repeated_log_prob(s, n, balance, sites, length);
+            repeated(key, s, n, balance, length, b.repeats.data() + at, b.again.data() + at, team);
+        b.scores[4 * c + 3] = repeated_log_prob(s, n, balance, sites, length, team);
         uniform(key, n, length, b.plain.data() + at, b.again.data() + at);
         odd(b.repeats.data() + at, n, length, b.flags.data() + at);
         // The chosen sites as a lattice of one row, and of one column.
         const auto* x = reinterpret_cast<const int8_t*>(chosen);
         float* ratios = b.ratios.data() + at;
-        b.sums[3 * c] = ising(x, s, 1, n, 0.3f, -0.2f, ratios);
-        b.sums[3 * c + 1] = ising(x, s, n, 1, 0.3f, -0.2f, ratios);
+        b.sums[3 * c] = ising(x, s, 1, n, 0.3f, -0.2f, ratios, team);
+        b.sums[3 * c + 1] = ising(x, s, n, 1, 0.3f, -0.2f, ratios, team);
         b.sums[3 * c + 2] = hamming(x, reinterpret_cast<const int8_t*>(b.again.data() + at), n);
       });
   for (std::thread& thread : threads) thread.join();
@@ -91,8 +91,9 @@ static void same(const std::vector<T>& a, const std::vector<T>& b, const char* w
 }
 
 int main() {
-  for (size_t n : {1, 2, 7, 31, 32, 33, 127, 128, 129, 1000, 5003}) {
-    const size_t chains = std::max<size_t>(42, 40000 / n);
+  // The last is long enough for one chain to be shared among threads.
+  for (size_t n : {1, 2, 7, 31, 32, 33, 127, 128, 129, 1000, 5003, 70001}) {
+    const size_t chains = n > 50000 ? 4 : std::max<size_t>(42, 40000 / n);
     Batch alone = make(n, chains), shared = make(n, chains);
     run(alone, 0);
     run(shared, 5);

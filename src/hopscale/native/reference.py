@@ -1,9 +1,18 @@
 """The operations in plain JAX: what the kernels must agree with.
 
-The race gives every site a clock that rings after an exponential time,
-T_i = -log(1 - v_i) / w_i with v_i uniform; the first `length` sites to ring, in order, are the
-choice. All N arrivals are sorted, which costs far more than the rest of a step.
+Sites drawn *with* replacement by weight, in which one that has come before is passed over, are
+sites drawn without replacement, one after the other. So a choice of `length` sites takes hardly
+more than `length` draws, whatever N is; `race` says what bounds their number.
+
+A draw takes two random words. A chain's sites stand in rows of `columns(n)`: site i in row
+i // columns, column i % columns. The first word chooses a column by its weight, the second a row
+of it. Down a column, at most 16 weights are summed one after the other, in floating point. Over
+the columns, sums are whole numbers, parts of about 2^31, which are the same in whatever order they
+are added. So implementations that compute a weight differently in its last bit draw the same
+sites, but where a level and a sum tie within that: about one draw in 10^6.
 """
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,26 +26,164 @@ Sites = Int[Array, " n"]
 Flags = Bool[Array, " n"]
 
 
-def clocks(key: Key[Array, ""], n: int, dtype) -> Float[Array, " n"]:
-    """Standard exponential times -log(1 - v), one a site.
+ROWS = 16  # at most
+PARTS = 2.0**31 - 2.0**19  # the total weight in whole numbers: below 2^31 for all rounding
+ROUNDS = 8
+CLOCKS = 0x72616365  # folded into the key for the clocks; rounds after the first follow on
 
-    v is (b + 1/2) / 2^32 for the 32 random bits b of the site, kept below 1: floating point
-    resolves the small v, which are the early arrivals, to a relative 2^-24.
+
+def columns(n: int) -> int:
+    """How many columns n sites stand in: a power of two."""
+    return max(128, 1 << (-(-n // ROWS) - 1).bit_length())
+
+
+def most_draws(wanted):
+    """After so many draws, a round is over, whether it found `wanted` sites or not."""
+    return 2 * wanted + 32
+
+
+class Table(NamedTuple):
+    """Weights laid end to end. `usable` is false if they have no sum, or one that is not finite."""
+
+    upto: Float[Array, "rows columns"]
+    edges: Int[Array, " columns"]
+    usable: Bool[Array, ""]
+
+
+def tabulate(log_weights: Float[Array, " n"]) -> Table:
+    """Sums down the columns, and whole sums over them."""
+    n = log_weights.size
+    width = columns(n)
+    weights = jnp.exp(log_weights - jnp.max(log_weights))
+    weights = jnp.pad(weights, (0, -n % width)).reshape(-1, width)
+    rows = [weights[0]]
+    for row in weights[1:]:
+        rows.append(rows[-1] + row)
+    total = jnp.sum(jnp.sum(rows[-1].reshape(-1, 128), axis=0))  # in two steps, to round less
+    usable = (total > 0) & (total < jnp.inf)
+    parts = rows[-1] * (PARTS / jnp.where(usable, total, 1.0))
+    parts = jnp.where(usable, parts, 0.0).astype(jnp.int32)
+    return Table(upto=jnp.stack(rows), edges=jnp.cumsum(parts, dtype=jnp.int32), usable=usable)
+
+
+def draw(table: Table, words: Int[Array, "draws 2"]) -> Int[Array, " draws"]:
+    """The sites that pairs of random words fall on. None of them has weight zero."""
+    rows, width = table.upto.shape
+    level = _high_product(words[:, 0], table.edges[-1].astype(jnp.uint32)).astype(jnp.int32)
+    column = jnp.searchsorted(table.edges, level, side="right", method="scan")
+    column = jnp.minimum(column, width - 1)
+    upto = table.upto[:, column]
+    # Below the column's weight even when rounded.
+    goal = _uniform_numbers(words[:, 1], upto.dtype) * upto[-1]
+    row = jnp.sum(upto <= goal[None, :], axis=0, dtype=jnp.int32)
+    return jnp.minimum(row, rows - 1) * width + column.astype(jnp.int32)
+
+
+def _high_product(a: Int[Array, " draws"], b: Int[Array, ""]) -> Int[Array, " draws"]:
+    """The upper 32 bits of a product of 32-bit words."""
+    low, high = a & 0xFFFF, a >> 16
+    middle = high * (b & 0xFFFF) + (low * (b & 0xFFFF) >> 16)
+    return high * (b >> 16) + (middle >> 16) + (low * (b >> 16) + (middle & 0xFFFF) >> 16)
+
+
+def _uniform_numbers(words: Int[Array, "*shape"], dtype) -> Float[Array, "*shape"]:
+    """(b + 1/2) / 2^32 for words b, kept below 1.
+
+    Floating point resolves small numbers to a relative 2^-24, or better.
     """
-    bits = jax.random.bits(key, (n,), jnp.uint32)
-    v = jnp.minimum((bits.astype(dtype) + 0.5) * 2.0**-32, 1.0 - 2.0**-24)
-    return -jnp.log1p(-v)
+    return jnp.minimum((words.astype(dtype) + 0.5) * 2.0**-32, 1.0 - 2.0**-24)
+
+
+class Chosen(NamedTuple):
+    """The sites chosen so far, in order, and how many they are."""
+
+    sites: Sites
+    chosen: Flags
+    count: Int[Array, ""]
 
 
 def race(
     key: Key[Array, ""], values: Float[Array, " n"], length: Int[Array, ""], *, balance: Balance
 ) -> tuple[Sites, Flags, Float[Array, ""]]:
-    """The first `length` sites to ring, in order, and the log-probability of that order."""
-    log_weights = balancing.apply(balance, values)
-    times = jnp.log(clocks(key, log_weights.size, log_weights.dtype)) - log_weights
-    sites = jnp.argsort(times, stable=True).astype(jnp.int32)
-    chosen = flags(sites, length)
+    """`length` sites without replacement, in order, and the log-probability of that order.
+
+    Draws repeat endlessly where a few sites have most of the weight, or most sites are wanted.
+    So draws come in rounds: after `most_draws` of them, the next round draws by the weights of
+    the sites that are left. What `ROUNDS` rounds have not settled, a race of clocks does at once.
+    """
+    log_weights, n = balancing.apply(balance, values), values.size
+    length = jnp.clip(length, 0, n).astype(jnp.int32)
+
+    def unfinished(state):
+        number, usable, so_far = state
+        return (number < ROUNDS) & usable & (so_far.count < length)
+
+    def one_round(state):
+        number, _, so_far = state
+        left = jnp.where(so_far.chosen, -jnp.inf, log_weights)
+        table = tabulate(left)
+        folded = jax.random.fold_in(key, CLOCKS + number)
+        own = jax.lax.cond(number == 0, lambda: key, lambda: folded)
+        more = _draw_round(own, table, length, so_far)
+        so_far = jax.tree.map(lambda a, b: jnp.where(table.usable, a, b), more, so_far)
+        return number + 1, table.usable, so_far
+
+    nobody = Chosen(jnp.zeros(n, jnp.int32), jnp.zeros(n, bool), jnp.int32(0))
+    state = jnp.int32(0), jnp.bool_(True), nobody
+    *_, so_far = jax.lax.while_loop(unfinished, one_round, state)
+    # A loop of at most one turn: under `vmap` it costs nothing if no chain needs it.
+    clock_key = jax.random.fold_in(key, CLOCKS)
+    sites, chosen, _ = jax.lax.while_loop(
+        lambda so_far: so_far.count < length,
+        lambda so_far: race_of_clocks(clock_key, log_weights, length, so_far),
+        so_far,
+    )
     return sites, chosen, _order_log_prob(log_weights, sites, chosen, length, backwards=False)
+
+
+def _draw_round(key, table: Table, length, so_far: Chosen) -> Chosen:
+    """Draw until `length` sites are chosen or the round is over, some draws at a time."""
+    n, some = so_far.sites.size, table.edges.size
+    most = most_draws(length - so_far.count)
+    words = jax.random.bits(key, (-(-most_draws(n) // some) * some, 2), jnp.uint32)
+
+    def unfinished(state):
+        first, so_far = state
+        return (first < most) & (so_far.count < length)
+
+    def draw_some(state):
+        first, (sites, chosen, count) = state
+        drawn = draw(table, jax.lax.dynamic_slice_in_dim(words, first, some))
+        number = jnp.arange(some, dtype=jnp.int32)
+        earliest = jnp.full(n, some, jnp.int32).at[drawn].min(number)
+        fresh = (earliest[drawn] == number) & ~chosen[drawn] & (first + number < most)
+        place = count + jnp.cumsum(fresh, dtype=jnp.int32) - 1
+        kept = fresh & (place < length)
+        sites = sites.at[jnp.where(kept, place, n)].set(drawn, mode="drop")
+        chosen = chosen.at[jnp.where(kept, drawn, n)].set(True, mode="drop")
+        return first + some, Chosen(sites, chosen, count + jnp.sum(kept, dtype=jnp.int32))
+
+    return jax.lax.while_loop(unfinished, draw_some, (jnp.int32(0), so_far))[1]
+
+
+def race_of_clocks(key: Key[Array, ""], log_weights, length, so_far: Chosen) -> Chosen:
+    """The sites left, in the order of exponential times -log(1 - v) / w.
+
+    Sites without weight come last, in order.
+    """
+    n, (sites, chosen, count) = log_weights.size, so_far
+    v = _uniform_numbers(jax.random.bits(key, (n,), jnp.uint32), log_weights.dtype)
+    times = jnp.log(-jnp.log1p(-v)) - log_weights
+    times = jnp.where(jnp.isnan(times), jnp.inf, times)
+    # By whether chosen first: a site without weight rings never, but before those already chosen.
+    order = jnp.lexsort((times, chosen)).astype(jnp.int32)
+    place = count + jnp.arange(n, dtype=jnp.int32)
+    kept = place < length
+    return Chosen(
+        sites=sites.at[jnp.where(kept, place, n)].set(order, mode="drop"),
+        chosen=chosen.at[jnp.where(kept, order, n)].set(True, mode="drop"),
+        count=jnp.maximum(count, length),
+    )
 
 
 def flags(sites: Sites, length: Int[Array, ""]) -> Flags:
@@ -73,13 +220,11 @@ def repeated(
 ) -> tuple[Sites, Flags, Float[Array, ""]]:
     """`length` independent draws of a site, and the log-probability of the sequence."""
     log_weights, n = balancing.apply(balance, values), values.size
-    weights = jnp.exp(log_weights - jnp.max(log_weights))
-    cumulative = jnp.cumsum(weights)
-    bits = jax.random.bits(key, (n,), jnp.uint32)
-    level = (bits.astype(weights.dtype) + 0.5) * 2.0**-32 * cumulative[-1]
-    # Rounding may carry a level to the total: the last site with weight takes it.
-    last = n - 1 - jnp.argmax(weights[::-1] > 0)
-    sites = jnp.minimum(jnp.searchsorted(cumulative, level, side="right"), last).astype(jnp.int32)
+    table = tabulate(log_weights)
+    sites = draw(table, jax.random.bits(key, (n, 2), jnp.uint32))
+    # Weights that cannot be summed: always the heaviest site.
+    heaviest = jnp.argmax(jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights))
+    sites = jnp.where(table.usable, sites, heaviest.astype(jnp.int32))
     return sites, flags(sites, length), _repeated_log_prob(log_weights, sites, length)
 
 

@@ -10,6 +10,7 @@
 namespace ffi = xla::ffi;
 using hopscale::Balance;
 using hopscale::Key;
+using hopscale::Team;
 
 using Words = ffi::Buffer<ffi::U32>;
 using Floats = ffi::Buffer<ffi::F32>;
@@ -21,17 +22,23 @@ using Out = ffi::Result<Buffer>;
 
 namespace {
 
-// body(chain, chain * n, n) for every chain of arrays of this shape, whose last dimension is sites.
+Team team_of(ffi::ThreadPool& pool) {
+  const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
+  return {threads - 1, [&pool](auto task) { pool.Schedule(std::move(task)); }};
+}
+
+// body(chain, chain * n, n, team) for every chain of arrays of this shape, whose last dimension is
+// sites.
 template <typename Body>
-ffi::Error over_chains(ffi::ThreadPool pool, ffi::AnyBuffer::Dimensions shape, Body body) {
+ffi::Error over_chains(ffi::ThreadPool& pool, ffi::AnyBuffer::Dimensions shape, Body body) {
   const auto n = static_cast<size_t>(shape.back());
   size_t chains = 1;
   for (size_t d = 0; d + 1 < shape.size(); ++d) chains *= static_cast<size_t>(shape[d]);
   if (n == 0) return ffi::Error::InvalidArgument("there are no sites to choose from");
-  const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
-  hopscale::for_each_chain(
-      chains, n, threads - 1, [&](auto task) { pool.Schedule(std::move(task)); },
-      [=](size_t chain) { body(chain, chain * n, n); });
+  hopscale::for_each_chain(team_of(pool), chains, n,
+                           [=](size_t chain, const Team& team) {
+                             body(chain, chain * n, n, team);
+                           });
   return ffi::Error::Success();
 }
 
@@ -46,9 +53,10 @@ ffi::Error draw(ffi::ThreadPool pool, Words key, Floats s, Ints length, Out<Ints
       pool, s.dimensions(),
       [keys = key.typed_data(), s = s.typed_data(), length = length.typed_data(),
        sites = sites->typed_data(), chosen = bytes(chosen->typed_data()),
-       log_prob = log_prob->typed_data(), balance](size_t chain, size_t at, size_t n) {
+       log_prob = log_prob->typed_data(),
+       balance](size_t chain, size_t at, size_t n, const Team& team) {
         log_prob[chain] = kernel(key_of(keys, chain), s + at, n, Balance(balance), length[chain],
-                                 sites + at, chosen + at);
+                                 sites + at, chosen + at, team);
       });
 }
 
@@ -70,9 +78,9 @@ ffi::Error order_log_prob(ffi::ThreadPool pool, Floats s, Ints sites, Flags chos
       pool, s.dimensions(),
       [s = s.typed_data(), sites = sites.typed_data(), chosen = bytes(chosen.typed_data()),
        length = length.typed_data(), log_prob = log_prob->typed_data(), balance,
-       backwards](size_t chain, size_t at, size_t n) {
+       backwards](size_t chain, size_t at, size_t n, const Team& team) {
         log_prob[chain] = hopscale::order_log_prob(s + at, n, Balance(balance), sites + at,
-                                                   chosen + at, length[chain], backwards);
+                                                   chosen + at, length[chain], backwards, team);
       });
 }
 
@@ -81,9 +89,10 @@ ffi::Error repeated_log_prob(ffi::ThreadPool pool, Floats s, Ints sites, Ints le
   return over_chains(
       pool, s.dimensions(),
       [s = s.typed_data(), sites = sites.typed_data(), length = length.typed_data(),
-       log_prob = log_prob->typed_data(), balance](size_t chain, size_t at, size_t n) {
-        log_prob[chain] =
-            hopscale::repeated_log_prob(s + at, n, Balance(balance), sites + at, length[chain]);
+       log_prob = log_prob->typed_data(),
+       balance](size_t chain, size_t at, size_t n, const Team& team) {
+        log_prob[chain] = hopscale::repeated_log_prob(s + at, n, Balance(balance), sites + at,
+                                                      length[chain], team);
       });
 }
 
@@ -92,7 +101,7 @@ ffi::Error uniform(ffi::ThreadPool pool, Words key, Ints length, Out<Ints> sites
   return over_chains(pool, sites->dimensions(),
                      [keys = key.typed_data(), length = length.typed_data(),
                       sites = sites->typed_data(), chosen = bytes(chosen->typed_data())](
-                         size_t chain, size_t at, size_t n) {
+                         size_t chain, size_t at, size_t n, const Team&) {
                        hopscale::uniform(key_of(keys, chain), n, length[chain], sites + at,
                                          chosen + at);
                      });
@@ -101,7 +110,8 @@ ffi::Error uniform(ffi::ThreadPool pool, Words key, Ints length, Out<Ints> sites
 ffi::Error odd(ffi::ThreadPool pool, Ints sites, Ints length, Out<Flags> is_odd) {
   return over_chains(pool, sites.dimensions(),
                      [sites = sites.typed_data(), length = length.typed_data(),
-                      is_odd = bytes(is_odd->typed_data())](size_t chain, size_t at, size_t n) {
+                      is_odd = bytes(is_odd->typed_data())](size_t chain, size_t at, size_t n,
+                                                            const Team&) {
                        hopscale::odd(sites + at, n, length[chain], is_odd + at);
                      });
 }
@@ -141,18 +151,16 @@ ffi::Error ising_or_part(ffi::ThreadPool pool, States x, Floats field, Floats do
   const auto rows = static_cast<size_t>(shape[shape.size() - 2]);
   const auto columns = static_cast<size_t>(shape[shape.size() - 1]);
   const size_t n = rows * columns;
-  const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
   hopscale::for_each_chain(
-      log_prob->element_count(), n, threads - 1,
-      [&](auto task) { pool.Schedule(std::move(task)); },
+      team_of(pool), log_prob->element_count(), n,
       [=, of_x = Part(shape, batch), of_field = Part(field.dimensions(), batch),
        of_down = Part(down.dimensions(), batch), of_right = Part(right.dimensions(), batch),
        x = x.typed_data(), field = field.typed_data(), down = down.typed_data(),
-       right = right.typed_data(), log_prob = log_prob->typed_data()](size_t chain) {
+       right = right.typed_data(), log_prob = log_prob->typed_data()](size_t chain, const Team& team) {
         log_prob[chain] =
             hopscale::ising(x + of_x(chain), field + of_field(chain), rows, columns,
                             down[of_down(chain)], right[of_right(chain)],
-                            ratios == nullptr ? nullptr : ratios + chain * n);
+                            ratios == nullptr ? nullptr : ratios + chain * n, team);
       });
   return ffi::Error::Success();
 }
@@ -180,14 +188,12 @@ auto ising_signature() {
 ffi::Error hamming(ffi::ThreadPool pool, States x, States origin, Out<Floats> distance) {
   const auto batch = distance->dimensions();
   const auto n = static_cast<size_t>(x.dimensions().back());
-  const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
   // A byte of a state takes so little that another thread is worth waking for many bytes only.
   hopscale::for_each_chain(
-      distance->element_count(), n / 32, threads - 1,
-      [&](auto task) { pool.Schedule(std::move(task)); },
+      team_of(pool), distance->element_count(), n / 32,
       [=, of_x = Part(x.dimensions(), batch), of_origin = Part(origin.dimensions(), batch),
        x = x.typed_data(), origin = origin.typed_data(),
-       distance = distance->typed_data()](size_t chain) {
+       distance = distance->typed_data()](size_t chain, const Team&) {
         distance[chain] = hopscale::hamming(x + of_x(chain), origin + of_origin(chain), n);
       });
   return ffi::Error::Success();

@@ -1,17 +1,19 @@
 // An Ising model on a rectangle, and the Hamming distance: sums over all sites of int8 states.
 #pragma once
 
+#include "chains.h"
 #include "scratch.h"
 
 namespace hopscale {
 
-// Spins 2x - 1 with a border of zeros, so that every site has four neighbours.
-INLINE const int8_t* bordered_spins(const int8_t* x, size_t rows, size_t columns,
-                                    std::vector<int8_t>& spins) {
+// Rows [begin, end) of spins 2x - 1, with a row more on either side and a column of zeros on
+// either end, so that every site has four neighbours: zeros beyond the lattice.
+INLINE const int8_t* bordered_spins(const int8_t* x, size_t rows, size_t columns, size_t begin,
+                                    size_t end, std::vector<int8_t>& spins) {
   const size_t width = columns + 2;
-  spins.assign((rows + 2) * width, 0);
-  for (size_t r = 0; r < rows; ++r) {
-    int8_t* to = spins.data() + (r + 1) * width + 1;
+  spins.assign((end - begin + 2) * width, 0);
+  for (size_t r = begin == 0 ? 0 : begin - 1; r < std::min(rows, end + 1); ++r) {
+    int8_t* to = spins.data() + (r + 1 - begin) * width + 1;
     for (size_t c = 0; c < columns; ++c) to[c] = static_cast<int8_t>(2 * x[r * columns + c] - 1);
   }
   return spins.data();
@@ -36,20 +38,34 @@ INLINE float ising_row(const int8_t* s, size_t width, const float* field, size_t
   return sum;
 }
 
-WIDE inline float ising(const int8_t* x, const float* field, size_t rows, size_t columns,
-                        float down, float right, float* ratios) {
+WIDE inline double ising_rows(const int8_t* x, const float* field, size_t rows, size_t columns,
+                              size_t begin, size_t end, float down, float right, float* ratios) {
   thread_local std::vector<int8_t> spins;
   const size_t width = columns + 2;
-  const int8_t* s = bordered_spins(x, rows, columns, spins) + width + 1;
+  const int8_t* s = bordered_spins(x, rows, columns, begin, end, spins) + width + 1;
   double total = 0;
-  for (size_t r = 0; r < rows; ++r, s += width, field += columns) {
-    if (ratios == nullptr) {
-      total += ising_row<false>(s, width, field, columns, down, right, nullptr);
-    } else {
-      total += ising_row<true>(s, width, field, columns, down, right, ratios);
-      ratios += columns;
-    }
+  for (size_t r = begin; r < end; ++r, s += width) {
+    const float* row = field + r * columns;
+    if (ratios == nullptr)
+      total += ising_row<false>(s, width, row, columns, down, right, nullptr);
+    else
+      total += ising_row<true>(s, width, row, columns, down, right, ratios + r * columns);
   }
+  return total;
+}
+
+inline float ising(const int8_t* x, const float* field, size_t rows, size_t columns, float down,
+                   float right, float* ratios, const Team& team) {
+  constexpr size_t piece_sites = 32768;
+  const size_t piece = std::max<size_t>(1, piece_sites / columns);
+  const size_t pieces = (rows + piece - 1) / piece;
+  double* sums = room(Scratch::here().sums, pieces);
+  team.share(pieces, rows * columns, [=](size_t p) {
+    sums[p] = ising_rows(x, field, rows, columns, p * piece, std::min(rows, (p + 1) * piece), down,
+                         right, ratios);
+  });
+  double total = 0;
+  for (size_t p = 0; p < pieces; ++p) total += sums[p];
   return static_cast<float>(total);
 }
 

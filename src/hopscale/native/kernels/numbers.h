@@ -14,7 +14,11 @@
 #ifdef WIDE
 #elif defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if __GNUC__ >= 12 && !defined(__clang__)
+#define WIDE __attribute__((target_clones("avx512f", "arch=x86-64-v3", "default"), noinline))
+#else
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default"), noinline))
+#endif
 #else
 #define WIDE
 #endif
@@ -32,18 +36,18 @@ struct Key {
   uint32_t a, b;
 };
 
-constexpr size_t kBlock = 128;          // sites that get their random words at a time
-constexpr size_t kRun = 1024;           // sites summed in single precision, then on in double
-constexpr float kLogLeast = -76.0f;     // log of the least weight that counts, about 2^-110
-constexpr float kLate = 0x1p76f;        // arrivals up to this time can be trusted
-constexpr double kLeastSum = 0x1p-64;   // and sums from this on
+constexpr size_t kBlock = 128;         // random words made at a time
+constexpr size_t kRun = 1024;          // sites summed in single precision, then on in double
+constexpr float kLogLeast = -76.0f;    // log of the least weight that counts, about 2^-110
+constexpr double kLeastSum = 0x1p-64;  // sums from this on are right without the weights below that
+constexpr double kPlenty = 0x1p-20;    // and this is plenty of weight not to look for the largest
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 INLINE size_t whole_blocks(size_t n) { return (n + kBlock - 1) / kBlock * kBlock; }
 
 INLINE size_t clamp_length(int32_t length, size_t n) {
-  return length < 1 ? 1 : std::min(static_cast<size_t>(length), n);
+  return length < 0 ? 0 : std::min(static_cast<size_t>(length), n);
 }
 
 template <typename To, typename From>
@@ -54,15 +58,13 @@ INLINE To bit_cast(From from) {
   return to;
 }
 
-// Words i, i + stride, ... of jax.random.bits(key, (n,), uint32): Threefry-2x32, 20 rounds, the two
-// halves of the answer folded into one. Each step hangs on the one before; several words abreast
-// keep the processor busy meanwhile.
+// Threefry-2x32, 20 rounds, of (0, i), (0, i + stride), ... Each step hangs on the one before;
+// several counts abreast keep the processor busy meanwhile.
 template <uint32_t abreast>
-INLINE void random_words(Key key, uint32_t i, uint32_t stride, uint32_t* words) {
+INLINE void threefry(Key key, uint32_t i, uint32_t stride, uint32_t* x, uint32_t* y) {
 #define EACH _Pragma("GCC unroll 4") for (uint32_t k = 0; k < abreast; ++k)
   const uint32_t keys[3] = {key.a, key.b, key.a ^ key.b ^ 0x1BD11BDAu};
   constexpr int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
-  uint32_t x[abreast], y[abreast];
   EACH x[k] = keys[0];
   EACH y[k] = keys[1] + i + k * stride;
 #pragma GCC unroll 5
@@ -76,14 +78,32 @@ INLINE void random_words(Key key, uint32_t i, uint32_t stride, uint32_t* words) 
     EACH x[k] += keys[(group + 1) % 3];
     EACH y[k] += keys[(group + 2) % 3] + group + 1;
   }
-  EACH words[k * stride] = x[k] ^ y[k];
 #undef EACH
 }
 
+// Words [first, first + kBlock) of jax.random.bits(key, (n,), uint32): the two halves of an answer
+// folded into one.
+WIDE inline void block_of_words(Key key, uint32_t first, uint32_t* words) {
+  constexpr uint32_t quarter = kBlock / 4;
+#pragma GCC ivdep
+  for (uint32_t j = 0; j < quarter; ++j) {
+    uint32_t x[4], y[4];
+    threefry<4>(key, first + j, quarter, x, y);
+    for (uint32_t k = 0; k < 4; ++k) words[j + k * quarter] = x[k] ^ y[k];
+  }
+}
+
 INLINE uint32_t random_word(Key key, size_t i) {
-  uint32_t word;
-  random_words<1>(key, static_cast<uint32_t>(i), 1, &word);
-  return word;
+  uint32_t x, y;
+  threefry<1>(key, static_cast<uint32_t>(i), 1, &x, &y);
+  return x ^ y;
+}
+
+// jax.random.fold_in.
+INLINE Key fold_in(Key key, uint32_t data) {
+  Key folded;
+  threefry<1>(key, data, 1, &folded.a, &folded.b);
+  return folded;
 }
 
 INLINE float uniform_number(uint32_t word) {
@@ -104,22 +124,6 @@ INLINE float exponential(float x) {
   sum = square * sum + (r * (1.0f / 6) + 0.5f);
   sum = square * sum + (r + 1.0f);
   return sum * bit_cast<float>((bit_cast<uint32_t>(shifted) << 23) + 0x3F800000u);
-}
-
-// -log(1 - v) for 0 < v < 1, to about two units in the last place however small v is.
-// 1 - v = 2^k (1 + f) with f within a third of 0, and log(1 + f) = 2 artanh(f / (2 + f)).
-INLINE float exponential_time(float v) {
-  constexpr int32_t two_thirds = 0x3F2AAAAB;
-  const int32_t bits = bit_cast<int32_t>(1.0f - v);
-  const int32_t k = (bits - two_thirds) >> 23;
-  // With k = 0, f is -v itself: the rounding of 1 - v does not matter.
-  const float f = k == 0 ? -v : bit_cast<float>(bits - k * (1 << 23)) - 1.0f;
-  const float z = f / (2.0f + f), square = z * z;
-  float sum = square * (2.0f / 11) + 2.0f / 9;
-  sum = sum * square + 2.0f / 7;
-  sum = sum * square + 2.0f / 5;
-  sum = (sum * square + 2.0f / 3) * square + 2.0f;
-  return -(static_cast<float>(k) * 0.693147181f + z * sum);
 }
 
 // Log-weight in double precision, for the chains where single precision does not do.

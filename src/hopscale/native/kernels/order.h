@@ -36,11 +36,14 @@ inline double order_log_prob_slowly(const float* s, size_t n, Balance balance, c
 }
 
 // Weights along an order, from its end, to `own`; their sum; and whether none of them is zero.
-INLINE bool weights_along(const Weights& weights, size_t n, const int32_t* sites, size_t length,
-                          bool backwards, double* own, double& sum) {
-  double least = 1, total = 0;
+INLINE bool weights_along(const Scale& scale, const float* s, size_t n, const int32_t* sites,
+                          size_t length, bool backwards, Scratch& scratch, double& sum) {
+  float* values = room(scratch.values, length);
+  double* own = room(scratch.along, length);
   for (size_t r = 0; r < length; ++r)
-    own[r] = weights.of[site_from_end(sites, r, n, length, backwards)];
+    values[r] = s[site_from_end(sites, r, n, length, backwards)];
+  weights_of(scale, values, length, own);
+  double least = 1, total = 0;
 #pragma omp simd reduction(+ : total) reduction(min : least)
   for (size_t r = 0; r < length; ++r) {
     total += own[r];
@@ -52,27 +55,31 @@ INLINE bool weights_along(const Weights& weights, size_t n, const int32_t* sites
 
 // From the end of the order to its beginning, what is left to choose from only grows. It begins as
 // the weight of all sites not chosen: a difference, unless too little would remain of it.
-inline double order_log_prob_from(const Weights& weights, const float* s, size_t n, Balance balance,
+inline double order_log_prob_from(const Weights& weights, const float* s, size_t n,
                                   const int32_t* sites, const uint8_t* chosen, size_t length,
-                                  bool backwards, Scratch& scratch) {
-  double *own = scratch.doubles.data(), taken;
-  if (weights.usable && weights_along(weights, n, sites, length, backwards, own, taken)) {
-    double left = weights.sum - taken;
-    if (left < 0.25 * weights.sum) left = weight_not_chosen(weights.of, chosen, n);
+                                  bool backwards, const Team& team, Scratch& scratch) {
+  double taken;
+  if (length == 0) return 0;
+  if (weights.usable &&
+      weights_along(weights.scale, s, n, sites, length, backwards, scratch, taken)) {
+    double *own = scratch.along.data(), left = weights.sum - taken;
+    if (left < 0.25 * weights.sum)
+      left = sum_in_pieces(weights.scale, s, chosen, n, team, scratch);
     if (left + own[0] >= kLeastSum) {
       const double logs = sum_of_logs(own, length);
       for (size_t r = 0; r < length; ++r) own[r] = left += own[r];
       return logs - sum_of_logs(own, length);
     }
   }
-  return order_log_prob_slowly(s, n, balance, sites, chosen, length, backwards);
+  return order_log_prob_slowly(s, n, weights.scale.balance, sites, chosen, length, backwards);
 }
 
 inline float order_log_prob(const float* s, size_t n, Balance balance, const int32_t* sites,
-                            const uint8_t* chosen, int32_t length, bool backwards) {
-  Scratch& scratch = Scratch::here(n);
-  return static_cast<float>(order_log_prob_from(weigh(s, n, balance, scratch), s, n, balance, sites,
-                                                chosen, clamp_length(length, n), backwards,
+                            const uint8_t* chosen, int32_t length, bool backwards,
+                            const Team& team) {
+  Scratch& scratch = Scratch::here();
+  return static_cast<float>(order_log_prob_from(weigh(s, n, balance, team, scratch), s, n, sites,
+                                                chosen, clamp_length(length, n), backwards, team,
                                                 scratch));
 }
 

@@ -1,71 +1,139 @@
-// The weights of all sites.
+// The weights of all sites: relative to the largest, in single precision.
+//
+// Weights under 2^-110 count as zero, so that no product or quotient can overflow. That is right
+// unless a choice reaches sites whose weight is nothing beside the largest; `order.h` notices and
+// goes on with logarithms in double precision.
 #pragma once
 
+#include "chains.h"
 #include "scratch.h"
 
 namespace hopscale {
 
+// What weights are relative to: w = g(s) / exp(shift). Barker's, being at most 1, are scaled only
+// if all of them are small: exp(-shift) / (1 + exp(-s)) = 1 / (exp(shift) + exp(shift - s)).
+struct Scale {
+  Balance balance;
+  float shift, one;
+  bool usable;  // false: only logarithms will do
+
+  Scale(float largest, Balance kind)
+      : balance(kind),
+        shift(kind == kBarker ? std::min(largest, 0.0f) : largest),
+        one(std::exp(shift)),
+        usable(std::isfinite(shift)) {}
+};
+
 struct Weights {
-  const float* of;      // a whole number of blocks, zeros after the last site
-  double sum, squares;
-  bool usable;          // false: only logarithms will do
+  Scale scale;
+  double sum;
+  bool usable;
 };
 
 template <Balance balance>
-INLINE Weights weigh_as(const float* s, size_t n, float shift, float* w) {
-  const float one = std::exp(shift);
-  double total = 0, total_squares = 0;
-  for (size_t i = 0; i < n; i += kRun) {
-    float sum = 0, squares = 0;
-#pragma omp simd reduction(+ : sum, squares)
-    for (size_t j = i; j < std::min(n, i + kRun); ++j) {
-      float x = s[j] - shift;
-      if (balance == kSqrt) x *= 0.5f;
-      const float e = exponential(balance == kBarker ? (x > 80.0f ? -80.0f : -x) : x);
-      const float weight = balance == kBarker ? 1.0f / (one + e) : e;
-      w[j] = x < kLogLeast ? 0.0f : weight;
-      sum += w[j];
-      squares += w[j] * w[j];
-    }
-    total += sum;
-    total_squares += squares;
+INLINE float weight(float s, const Scale& scale) {
+  float x = s - scale.shift;
+  if (balance == kSqrt) x *= 0.5f;
+  const float e = exponential(balance == kBarker ? (x > 80.0f ? -80.0f : -x) : x);
+  const float w = balance == kBarker ? 1.0f / (scale.one + e) : e;
+  return x < kLogLeast ? 0.0f : w;
+}
+
+// The call with `balance` a constant, so that loops are compiled for each kind.
+#define HOPSCALE_BY_BALANCE(kind, call)                   \
+  if ((kind) == kBarker) {                                \
+    constexpr Balance balance = kBarker;                  \
+    call;                                                 \
+  } else if ((kind) == kSqrt) {                           \
+    constexpr Balance balance = kSqrt;                    \
+    call;                                                 \
+  } else {                                                \
+    constexpr Balance balance = kLogWeight;               \
+    call;                                                 \
   }
-  std::fill(w + n, w + whole_blocks(n), 0.0f);
-  return {w, total, total_squares, total > 0 && total < kInfinity};
-}
 
-// NaN may be passed over here: it comes to light in the sum of the weights.
-WIDE inline float largest(const float* s, size_t n) {
-  float most = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : most)
-  for (size_t i = 0; i < n; ++i) most = most < s[i] ? s[i] : most;
-  return most;
-}
-
-WIDE inline Weights weigh_from(const float* s, size_t n, Balance balance, float shift, float* w) {
-  if (balance == kBarker) return weigh_as<kBarker>(s, n, shift, w);
-  if (balance == kSqrt) return weigh_as<kSqrt>(s, n, shift, w);
-  return weigh_as<kLogWeight>(s, n, shift, w);
-}
-
-// Weights relative to the largest; Barker's, being at most 1, only if all of them are small:
-// exp(-shift) / (1 + exp(-s)) = 1 / (exp(shift) + exp(shift - s)).
-inline Weights weigh(const float* s, size_t n, Balance balance, Scratch& scratch) {
-  float shift = largest(s, n);
-  if (balance == kBarker) shift = std::min(shift, 0.0f);
-  if (!std::isfinite(shift)) return {nullptr, 0, 0, false};
-  return weigh_from(s, n, balance, shift, scratch.weights.data());
-}
-
-WIDE inline double weight_not_chosen(const float* w, const uint8_t* chosen, size_t n) {
+template <Balance balance>
+INLINE double add_weights(const Scale& given, const float* s, const uint8_t* taken, size_t n) {
+  const Scale scale = given;
   double total = 0;
   for (size_t i = 0; i < n; i += kRun) {
+    const size_t end = std::min(n, i + kRun);
     float sum = 0;
+    if (taken == nullptr) {
 #pragma omp simd reduction(+ : sum)
-    for (size_t j = i; j < std::min(n, i + kRun); ++j) sum += chosen[j] ? 0.0f : w[j];
+      for (size_t j = i; j < end; ++j) sum += weight<balance>(s[j], scale);
+    } else {
+#pragma omp simd reduction(+ : sum)
+      for (size_t j = i; j < end; ++j) sum += taken[j] ? 0.0f : weight<balance>(s[j], scale);
+    }
     total += sum;
   }
   return total;
+}
+
+// The weight of all sites, or of those not taken.
+WIDE inline double sum_of_weights(const Scale& scale, const float* s, const uint8_t* taken,
+                                  size_t n) {
+  HOPSCALE_BY_BALANCE(scale.balance, return add_weights<balance>(scale, s, taken, n))
+}
+
+WIDE inline void weights_of(const Scale& given, const float* s, size_t count, double* w) {
+  const Scale scale = given;
+  HOPSCALE_BY_BALANCE(scale.balance, for (size_t i = 0; i < count; ++i) w[i] =
+                                         static_cast<double>(weight<balance>(s[i], scale)))
+}
+
+// NaN may be passed over here: it comes to light in the sum of the weights.
+WIDE inline float largest(const float* s, const uint8_t* taken, size_t n) {
+  constexpr float none = -std::numeric_limits<float>::infinity();
+  float most = none;
+  if (taken == nullptr) {
+#pragma omp simd reduction(max : most)
+    for (size_t i = 0; i < n; ++i) most = most < s[i] ? s[i] : most;
+  } else {
+#pragma omp simd reduction(max : most)
+    for (size_t i = 0; i < n; ++i) {
+      const float one = taken[i] ? none : s[i];
+      most = most < one ? one : most;
+    }
+  }
+  return most;
+}
+
+// A chain in pieces that do not depend on who works on them, so that sums do not either.
+inline double sum_in_pieces(const Scale& scale, const float* s, const uint8_t* taken, size_t n,
+                            const Team& team, Scratch& scratch) {
+  constexpr size_t piece = 32 * kRun;
+  const size_t pieces = (n + piece - 1) / piece;
+  double* sums = room(scratch.sums, pieces);
+  team.share(pieces, n, [=, &scale](size_t p) {
+    const size_t begin = p * piece;
+    sums[p] = sum_of_weights(scale, s + begin, taken == nullptr ? nullptr : taken + begin,
+                             std::min(piece, n - begin));
+  });
+  double total = 0;
+  for (size_t p = 0; p < pieces; ++p) total += sums[p];
+  return total;
+}
+
+// `sum(scale)` at a scale that suits the weights of all sites. Barker's are at most 1 as they are:
+// it is looked for only where there is little weight in all.
+template <typename Sum>
+INLINE Weights scaled(const float* s, size_t n, Balance balance, Sum sum) {
+  Scale scale(0.0f, balance);
+  double total = balance == kBarker ? sum(scale) : 0;
+  if (balance != kBarker || total < kPlenty) {
+    scale = Scale(largest(s, nullptr, n), balance);
+    total = scale.usable ? sum(scale) : 0;
+  }
+  return {scale, total, total > 0 && total < kInfinity};
+}
+
+inline Weights weigh(const float* s, size_t n, Balance balance, const Team& team,
+                     Scratch& scratch) {
+  return scaled(s, n, balance, [&](const Scale& scale) {
+    return sum_in_pieces(scale, s, nullptr, n, team, scratch);
+  });
 }
 
 }  // namespace hopscale
