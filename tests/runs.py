@@ -7,7 +7,7 @@ import numpy as np
 import scipy.stats
 
 import hopscale as hs
-from conftest import FALSE_ALARM
+from small import FALSE_ALARM
 
 TARGET = hs.Ising(np.random.default_rng(0).uniform(-0.3, 0.3, size=(6, 6)), 0.15)
 SETTINGS: dict[str, Any] = {"chains": 5, "warmup": 40, "draws": 60, "key": 3, "progress": False}

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import small_rbm
 from hopscale import validate
 from runs import SETTINGS, TARGET
+from small import small_rbm
 
 BAD = {
     "no chains": ({"chains": 0}, ValueError, "chains must be at least 1; got 0"),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import FALSE_ALARM, small_targets
 from hopscale.results import describe
+from small import FALSE_ALARM, small_targets
 
 BALANCES = ("barker", "sqrt", "min", "max")
 KERNELS = [

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import small_rbm
 from hopscale import record, validate
 from runs import SETTINGS, TARGET, same
+from small import small_rbm
 from test_run import EVERYTHING
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import FALSE_ALARM, small_targets
 from hopscale import select
 from hopscale.tune import TunerState
 from runs import errors_away, most_errors
+from small import FALSE_ALARM, small_targets
 
 
 class Glauber(hs.Kernel):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import FALSE_ALARM, small_rbm
 from runs import SETTINGS, errors_away, most_errors, same
+from small import FALSE_ALARM, small_rbm
 
 X = np.array(list(itertools.product((0, 1), repeat=4)), np.int8)
 

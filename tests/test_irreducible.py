@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import small_rbm, small_targets
 from hopscale.kernels.metropolis import SHORT_STEPS
 from hopscale.results import describe
 from runs import errors_away, most_errors
+from small import small_rbm, small_targets
 
 FLAT = (0.52,) * 4
 

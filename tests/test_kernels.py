@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 from scipy.special import log_expit, logsumexp
 
-from conftest import FALSE_ALARM
 from hopscale.native import cpu, reference
+from small import FALSE_ALARM
 
 # Where there is a compiler the package's build makes the kernels, and a failure to is a failure.
 HAS_COMPILER = shutil.which("c++") is not None or shutil.which("g++") is not None

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import small_rbm
 from hopscale import loop
 from hopscale.tune import fitted
 from runs import SETTINGS, TARGET, same
+from small import small_rbm
 
 CONTRACT = [
     (TARGET, hs.LBP(), 4.3),

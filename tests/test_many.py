@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import small_rbm
 from hopscale.results import describe
 from runs import TARGET, same
+from small import small_rbm
 
 LENGTH = {"warmup": 70, "draws": 90, "chains": 6, "progress": False}
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import FALSE_ALARM
 from hopscale.check import _chi_square
 from hopscale.results import describe
 from runs import errors_away, most_errors
+from small import FALSE_ALARM
 
 RNG = np.random.default_rng(23)
 W, B, C = RNG.normal(size=(3, 4)), RNG.normal(size=4), RNG.normal(size=3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from conftest import FALSE_ALARM
 from hopscale import balance, select
+from small import FALSE_ALARM
 
 WEIGHTS = np.array([0.1, 1.0, 2.5, 0.7, 0.01])
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import small_rbm
 from hopscale.kernels.metropolis import SHORT_STEPS, round_randomly
 from hopscale.tune import TunerState, fitted
 from runs import SETTINGS, TARGET, most_errors
+from small import small_rbm
 
 P = hs.Bernoulli(np.linspace(0.2, 0.8, 10))
 

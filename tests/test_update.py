@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from conftest import small_targets
 from hopscale import loop, select
 from hopscale.move import Move, apply
+from small import small_targets
 
 RNG = np.random.default_rng(31)
 FIELD, CUBE = RNG.normal(size=(5, 7)), RNG.normal(size=(3, 4, 3))

@@ -107,7 +107,7 @@ class Run:
     chains: int
     warmup: int
     num_draws: int
-    scale: float | np.ndarray | None
+    scale: Any
     accept_prob_by_chain: np.ndarray
     distance_by_chain: np.ndarray
     statistics: Mapping[str, Statistic]

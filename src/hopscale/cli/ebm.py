@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hopscale.cli.app import app, console
-from hopscale.cli.sample import SAMPLERS, _given, _plain, _sampler
+from hopscale.cli.sample import SAMPLERS, _given, _kernel, _plain
 from hopscale.cli.train import DataDir, DataName, load_data, train_app
 
 Option = typer.Option
@@ -128,7 +128,7 @@ def _proposal(name: str, balance: str | None):
 
     if balance is None and "balance" in SAMPLERS.get(name, ()):
         balance = "sqrt"
-    return _sampler(hs, name, _given(balance=balance))
+    return _kernel(hs, name, _given(balance=balance))
 
 
 def _tuner(scale: str):

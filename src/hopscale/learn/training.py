@@ -18,10 +18,10 @@ from hopscale.kernels.kernel import Kernel
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
 from hopscale.learn.arguments import check_memory, kernel_and_tuner
-from hopscale.learn.checkpoint import Checkpoint
 from hopscale.learn.ebm import EBM
 from hopscale.learn.pcd import PCD, RECORDED, Training
 from hopscale.learn.trained import DivergedError, Trained
+from hopscale.storage import Stored
 from hopscale.tune import Tuner
 from hopscale.validate import as_key, count, images, instance, number
 
@@ -166,7 +166,7 @@ class _Trainer:
                 f"{directory} holds checkpoints of a run: resume it, or give another directory."
             )
 
-    def restore(self, found: Checkpoint) -> None:
+    def restore(self, found: Stored) -> None:
         """Take up the state of a checkpoint."""
         self.state = packing.unpacked(found, self.state)
         self.history = [found.arrays["history"]]
