@@ -17,6 +17,7 @@ from hopscale_reproduction.experiments import (
     instances,
     jumps,
     near_fair,
+    order,
 )
 from hopscale_reproduction.experiments.near_fair import RATES
 from hopscale_reproduction.experiments.sampling import comparison, curves
@@ -230,8 +231,7 @@ def test_the_command_that_makes_it_again_runs_all_that_is_shown(store, profile, 
 @pytest.mark.parametrize(("sizes", "status"), [((), "not run"), ((100,), "too short"),
                                                ((100, 200, 400), "yes")])  # fmt: skip
 def test_what_is_too_short_to_judge_is_told_from_what_was_not_run(store, sizes, status):
-    plan = next(e for e in EXPERIMENTS if e.name == "order")
-    for cell in plan.cells("quick", lambda c: None):
+    for cell in order.cells("quick", lambda c: None):
         if cell.model == "bernoulli" and cell.size in sizes:
             store.put(cell.settings(), plain(scale=cell.size ** (2 / 3)))
     (claim,) = (c for c in claims(Snapshot(store, "quick")) if c.name == "scale-order")
@@ -240,9 +240,8 @@ def test_what_is_too_short_to_judge_is_told_from_what_was_not_run(store, sizes, 
 
 
 def test_a_slope_with_a_wide_error_is_not_judged(store):
-    plan = next(e for e in EXPERIMENTS if e.name == "order")
     scattered = {100: 10.0, 200: 40.0, 400: 30.0}
-    for cell in plan.cells("quick", lambda c: None):
+    for cell in order.cells("quick", lambda c: None):
         if cell.model == "bernoulli" and cell.size in scattered:
             store.put(cell.settings(), plain(scale=scattered[cell.size]))
     (claim,) = (c for c in claims(Snapshot(store, "quick")) if c.name == "scale-order")
