@@ -21,7 +21,7 @@ from hopscale.target import State, Target
 from hopscale.tune import Tuner, TunerState
 
 NOISE_STEPS = 32  # whose noise is drawn together
-MOST_IN_PAGE = 128
+MOST_IN_PAGE = 128  # where their number is compiled in
 FRESH_STEPS = 1024  # after which chains are evaluated from scratch: a multiple of NOISE_STEPS
 
 Steps = int | Int[Array, ""]
@@ -86,8 +86,9 @@ def scan(
             a GPU then need not ask after every step whether to go on.
     """
     # So few steps, known when compiling, are one page of just that many.
-    one_page = isinstance(steps, int) and steps <= MOST_IN_PAGE and isinstance(first, int)
-    page_steps = steps if one_page else NOISE_STEPS
+    page_steps, one_page = NOISE_STEPS, False
+    if isinstance(steps, int) and steps <= MOST_IN_PAGE:
+        page_steps, one_page = steps, True
     last = first + steps
 
     def page(number, carry):

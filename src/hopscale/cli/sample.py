@@ -144,7 +144,7 @@ def sample(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", hs.ConvergenceWarning)  # they are printed with the run
         try:
-            if resume:
+            if resume and checkpoint is not None:
                 run = saving.resume(checkpoint, plan, progress and not as_json)
             else:
                 run = run_plan(plan, None, progress and not as_json, None, checkpoint)

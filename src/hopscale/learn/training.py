@@ -3,6 +3,7 @@
 `host.drive` calls the compiled iterations for a chunk at a time. Chunks do not show in results.
 """
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
