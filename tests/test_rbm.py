@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
+from hopscale import native
 from hopscale.check import _chi_square
 from hopscale.results import describe
 from runs import errors_away, most_errors
@@ -208,3 +209,24 @@ def test_bad_values_are_refused(name):
     make, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one model", "two models"])
+def test_kernel_of_the_inputs_agrees_with_plain_jax(shared):
+    rng = np.random.default_rng(11)
+    inputs = jnp.asarray(rng.normal(size=(2, 5, 33)), jnp.float32)
+    x = jnp.asarray(rng.integers(0, 2, (2, 5, 20)), jnp.int8)
+    moved = jnp.asarray(rng.random((2, 5, 20)) < 0.3)
+    by_visible = jnp.asarray(rng.normal(size=(2, 20, 33)), jnp.float32)
+
+    def all_chains(implementation):
+        def one(*arrays):
+            return native.call("rbm_inputs", *arrays, implementation=implementation)
+
+        chains = jax.vmap(one, (0, 0, 0, None))
+        if shared:
+            return jax.vmap(chains, (0, 0, 0, None))(inputs, x, moved, by_visible[0])
+        return jax.vmap(chains)(inputs, x, moved, by_visible)
+
+    np.testing.assert_allclose(all_chains("auto"), all_chains("reference"), atol=1e-5)
+    assert np.abs(np.asarray(all_chains("auto") - inputs)).max() > 0.1

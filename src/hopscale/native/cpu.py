@@ -26,6 +26,7 @@ _NAMES = (
     "Ising",
     "IsingLogProb",
     "Hamming",
+    "RbmInputs",
 )
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -89,6 +90,12 @@ def ising_log_prob(x, field, down, right):
 def hamming(x, origin):
     flat = x.reshape(-1), origin.reshape(-1)
     return _call("Hamming", _SCALAR, *flat, vmap_method="expand_dims")
+
+
+def rbm_inputs(inputs, x, moved, by_visible):
+    arrays = (inputs, x, moved, by_visible)
+    output = jax.ShapeDtypeStruct(inputs.shape, jnp.float32)
+    return _call("RbmInputs", output, *arrays, vmap_method="expand_dims")
 
 
 def _coded(values, balance):

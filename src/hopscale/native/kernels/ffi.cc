@@ -3,6 +3,7 @@
 #include "chains.h"
 #include "lattice.h"
 #include "race.h"
+#include "rbm.h"
 #include "repeated.h"
 #include "uniform.h"
 #include "xla/ffi/api/ffi.h"
@@ -199,9 +200,38 @@ ffi::Error hamming(ffi::ThreadPool pool, States x, States origin, Out<Floats> di
   return ffi::Error::Success();
 }
 
+ffi::Error rbm_inputs(ffi::ThreadPool pool, Floats before, States x, Flags moved, Floats by_visible,
+                      Out<Floats> after) {
+  const auto shape = after->dimensions();
+  const ffi::AnyBuffer::Dimensions batch(shape.begin(), shape.size() - 1);
+  const auto visible = static_cast<size_t>(x.dimensions().back());
+  const auto hidden = static_cast<size_t>(shape.back());
+  hopscale::for_each_chain(
+      team_of(pool), after->element_count() / std::max<size_t>(hidden, 1), visible + hidden,
+      [=, of_before = Part(before.dimensions(), batch), of_x = Part(x.dimensions(), batch),
+       of_moved = Part(moved.dimensions(), batch), of_weights = Part(by_visible.dimensions(), batch),
+       before = before.typed_data(), x = x.typed_data(), moved = bytes(moved.typed_data()),
+       by_visible = by_visible.typed_data(),
+       after = after->typed_data()](size_t chain, const Team&) {
+        hopscale::rbm_inputs(before + of_before(chain), x + of_x(chain), moved + of_moved(chain),
+                             by_visible + of_weights(chain), visible, hidden,
+                             after + chain * hidden);
+      });
+  return ffi::Error::Success();
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(RbmInputs, rbm_inputs,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Floats>()
+                                  .Arg<States>()
+                                  .Arg<Flags>()
+                                  .Arg<Floats>()
+                                  .Ret<Floats>());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(Ising, ising, ising_signature().Ret<Floats>());
 
