@@ -161,7 +161,7 @@ def test_a_tuner():
     off, run = means(small_targets()["bernoulli"], scale=Halving())
     assert off < most_errors(4, 100)
     assert 1 <= run.scale <= 2
-    assert len(np.unique(run.warmup_history["scale"])) > 1
+    assert run.warmup_history["scale"].max() == 2
 
 
 def test_a_recorder():

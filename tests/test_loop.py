@@ -156,30 +156,28 @@ class Drifting(hs.Bernoulli):
         return after._replace(log_prob=evaluation.log_prob + 1.0)
 
 
-@pytest.mark.parametrize("chunk", [None, 7, 1000, 1024])
-def test_updates_that_drift_are_corrected_every_1024_steps(chunk):
-    """Every move is accepted, so the drift counts the steps since the last correction."""
-    steps = 2200
-    run = hs.sample(
-        Drifting(np.full(4, 0.5)),
-        hs.RWM(),
-        scale=hs.Fixed(2),
-        chains=2,
-        warmup=0,
-        draws=steps,
-        chunk=chunk,
-        progress=False,
-    )
-    drift = run.statistics["log_prob"].trace - 4 * np.log(0.5)
-    expected = 1 + np.arange(steps) % loop.FRESH_STEPS
-    np.testing.assert_allclose(drift, np.stack([expected, expected]), atol=1e-3)
+CUTS = [(None, 0, 2200), (7, 0, 2200), (1000, 0, 2200), (1024, 0, 2200), (None, 1000, 60)]
 
 
-def test_correction_counts_the_steps_of_the_warm_up_too():
-    settings = {"scale": hs.Fixed(2), "chains": 1, "warmup": 1000, "draws": 60, "progress": False}
-    run = hs.sample(Drifting(np.full(4, 0.5)), hs.RWM(), **settings)
-    drift = run.statistics["log_prob"].trace[0] - 4 * np.log(0.5)
-    np.testing.assert_allclose(drift, 1 + (1000 + np.arange(60)) % 1024, atol=1e-3)
+def test_updates_that_drift_are_corrected_every_1024_steps():
+    """Every move is accepted, so the drift counts the steps since the last correction.
+
+    However the run is cut, and with the steps of the warm-up counted.
+    """
+    for chunk, warmup, draws in CUTS:
+        run = hs.sample(
+            Drifting(np.full(4, 0.5)),
+            hs.RWM(),
+            scale=hs.Fixed(2),
+            chains=2,
+            warmup=warmup,
+            draws=draws,
+            chunk=chunk,
+            progress=False,
+        )
+        drift = run.statistics["log_prob"].trace - 4 * np.log(0.5)
+        expected = 1 + (warmup + np.arange(draws)) % loop.FRESH_STEPS
+        np.testing.assert_allclose(drift, np.stack([expected, expected]), atol=1e-3)
 
 
 def test_long_scans_of_known_length_are_corrected_too():

@@ -34,7 +34,7 @@ KEYS = [0, 0, 1, 0]
 RATES = [hs.Adaptive(0.5), hs.Adaptive(), hs.Adaptive(0.5), hs.Adaptive(0.7)]
 
 
-@pytest.mark.parametrize("kernel", [hs.LBP(), hs.GWG("sqrt"), hs.RWM()], ids=describe)
+@pytest.mark.parametrize("kernel", [hs.LBP(), hs.RWM()], ids=describe)
 def test_a_run_does_not_notice_its_neighbours(kernel):
     """Different targets, keys and rates."""
     runs = hs.sample_many(TARGETS, kernel, keys=KEYS, scale=RATES, record=RECORD, **LENGTH)

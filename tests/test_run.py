@@ -9,7 +9,6 @@ import pytest
 
 import hopscale as hs
 from hopscale import record
-from hopscale.results import describe
 from runs import SETTINGS, TARGET, errors_away, most_errors, same
 
 EVERYTHING = {
@@ -23,10 +22,14 @@ EVERYTHING = {
 }
 
 
-@pytest.mark.parametrize("kernel", [hs.LBP(), hs.GWG(), hs.RWM()], ids=describe)
-def test_same_key_gives_the_same_run_whatever_the_chunks(kernel):
+@pytest.mark.parametrize(
+    ("kernel", "more"),
+    [(hs.LBP(), EVERYTHING), (hs.GWG(), {"keep": 3}), (hs.RWM(), {"keep": 3})],
+    ids=lambda v: getattr(v, "name", ""),
+)
+def test_same_key_gives_the_same_run_whatever_the_chunks(kernel, more):
     runs = [
-        hs.sample(TARGET, kernel, chunk=chunk, **EVERYTHING, **SETTINGS)
+        hs.sample(TARGET, kernel, chunk=chunk, **more, **SETTINGS)
         for chunk in (None, 1, 7, 64)
     ]
     for other in runs[1:]:

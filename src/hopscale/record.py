@@ -74,7 +74,7 @@ class Statistics(eqx.Module):
 
 def _names(name: str, function: Any, state: ChainState, info: Info) -> list[str]:
     """What the numbers of a function are called."""
-    if not callable(function):
+    if not callable(function) or isinstance(function, type):
         raise TypeError(
             f"record[{name!r}] must be a function of (state, info) or a recorder such as "
             f"hs.record.SiteMeans(); got {function!r}."

@@ -21,6 +21,7 @@ from hopscale.tune import Tuner
 
 MAIN = "hamming"  # the statistic whose effective sample size a run reports, as the paper does
 RANKED_ENTRIES = 2**19  # of a trace that are ranked at most: longer ones are averaged in blocks
+RANKED_GRID = 2.0**-8  # standard deviations within which two entries are ranked as equal
 
 
 class ConvergenceWarning(UserWarning):
@@ -79,7 +80,10 @@ class Statistic:
         trace = self.trace
         while trace.size > RANKED_ENTRIES and trace.shape[1] >= 512:
             trace = average(trace[:, : trace.shape[1] // 2 * 2].T, 2).T
-        return diagnostics.r_hat(trace)
+        # Equal log-densities differ by what updates rounded off, in each chain by another amount:
+        # ranks would take that for chains that disagree.
+        grid = RANKED_GRID * trace.std(dtype=np.float64)
+        return diagnostics.r_hat(np.round(trace / grid) if grid > 0 else trace)
 
 
 @dataclasses.dataclass(frozen=True)
