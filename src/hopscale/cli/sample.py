@@ -78,7 +78,6 @@ def sample(
     Example: `hopscale sample ising --size 50 --config C2 --sampler lbp --chains 100`
     """
     import jax
-    import jax.numpy as jnp
     import numpy as np
 
     import hopscale as hs
@@ -116,7 +115,6 @@ def sample(
         scale=tuner,
         init=None if before is None else before[:, -1],
         keep=int(kept) if kept and kept.lstrip("-").isdigit() else kept,
-        statistic=jnp.sum if target == "rbm" else None,  # as in the paper's tables
         progress=progress and not as_json,
     )
     if save is not None and run.draws is None:
