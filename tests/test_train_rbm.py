@@ -275,7 +275,7 @@ def test_gibbs_sampling_takes_bits_of_any_type_and_nothing_else():
     rbm, x = learning.begin(SMALL, DIGITS).rbm, DIGITS.train[:3]
     drawn = [rbm.gibbs(0, x.astype(kind), 2) for kind in (np.int8, np.uint8, bool, np.float32)]
     assert all(np.array_equal(drawn[0], other) for other in drawn)
-    for wrong in (0.7 * x, 5 * x, np.nan * x, 2 * x - 1, (x * 255).astype(np.uint8)):
+    for wrong in (0.7 * x, 5 * x, np.nan * x, 2 * x - 1, 255 * x.astype(np.uint8)):
         with pytest.raises(ValueError, match="x must hold bits 0 and 1; got values from"):
             rbm.gibbs(0, wrong)
     with pytest.raises(ValueError, match=r"have shape \(8, 8\)"):
