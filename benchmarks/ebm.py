@@ -50,39 +50,38 @@ def seconds_of(functions, repeats: int) -> tuple[list[float], list[float]]:
 
 
 def evaluations(model: EBM, x, number: int):
-    """So many value-and-gradients, one after the other: each state depends on the last result."""
+    """`number` value-and-gradients, one after the other: each state depends on the last result."""
 
     def once(_, x):
-        log_prob, log_ratios = jax.vmap(model.evaluate)(x)
-        never = log_ratios > 1e30 + log_prob[:, None, None]
+        found = jax.vmap(model.evaluate)(x)
+        never = found.log_ratios > 1e30 + found.log_prob[:, None, None]
         return x ^ never.astype(x.dtype)
 
     return jax.lax.fori_loop(0, number, once, x)
 
 
-def program_of(options, data, settings: PCD) -> pcd.Program:
-    base = hs.learn.base_of(data)
-    sampler = hs.LBP(options.balance)
-    return pcd.program(jax.random.key(0), data, base, sampler, hs.Adaptive(), settings)
+def training_of(options, model: EBM, data, settings: PCD) -> pcd.Training:
+    kernel = hs.LBP(options.balance)
+    return pcd.Training.of(jax.random.key(0), model, data, kernel, hs.Adaptive(), settings)
 
 
 def step_cost(options, precision: str, data) -> dict:
     """A walk against the passes through the network in it."""
     settings = PCD(steps=options.steps, batch=options.batch, buffer=options.batch)
-    program = program_of(options, data, settings)
-    model = EBM(ResNet(options.channels, 0, precision), program.base)
+    model = EBM(ResNet(options.channels, 0, precision), hs.learn.base_of(data))
+    training = training_of(options, model, data, settings)
     x = jnp.asarray(data[: options.batch])
-    tuner = hs.Adaptive().init(model.num_sites, options.batch, model.dtype)
+    tuner = pcd.start(training, model, jax.random.key(0)).tuner
 
     @eqx.filter_jit
-    def walk(program, model, x, tuner):
-        return pcd.walk(jax.random.key(1), program, model, x, tuner)
+    def walk(training, model, x, tuner):
+        return pcd.walk(jax.random.key(1), training, model, x, tuner)
 
     passes = eqx.filter_jit(evaluations)
     number = options.steps + 1
-    both = (lambda: passes(model, x, number), lambda: walk(program, model, x, tuner))
+    both = (lambda: passes(model, x, number), lambda: walk(training, model, x, tuner))
     (alone, whole), first = seconds_of(both, options.repeats)
-    _, tuned, acceptance = walk(program, model, x, tuner)
+    _, tuned, acceptance = walk(training, model, x, tuner)
     return {
         "precision": precision,
         "pass_ms": 1e3 * alone / number,
@@ -97,18 +96,18 @@ def step_cost(options, precision: str, data) -> dict:
 def learning_speed(options, precision: str, data, steps: int) -> dict:
     """Iterations a second, after compiling."""
     settings = PCD(steps=steps, batch=options.batch)
-    program = program_of(options, data, settings)
-    network = ResNet(options.channels, 0, precision)
-    state = pcd.start(network, program.base, hs.Adaptive(), settings, jax.random.key(0))
+    model = EBM(ResNet(options.channels, 0, precision), hs.learn.base_of(data))
+    training = training_of(options, model, data, settings)
+    state = pcd.start(training, model, jax.random.key(0))
     records = jnp.zeros((4096, len(pcd.RECORDED)))
     began = time.perf_counter()
-    state, records, _, _ = pcd.advance((program, jnp.asarray(1)), state, records)
+    state, records, _, _ = pcd.advance((training, jnp.asarray(1)), state, records)
     jax.block_until_ready(records)
     compiled, done = time.perf_counter() - began, 0
     began, number = time.perf_counter(), 1
     while time.perf_counter() - began < options.seconds:
-        state, records, _, well = pcd.advance((program, jnp.asarray(number)), state, records)
-        assert bool(well), "training diverged"
+        state, records, _, diverged = pcd.advance((training, jnp.asarray(number)), state, records)
+        assert not diverged, "training diverged"
         done, number = done + number, min(2 * number, 64)
     took = time.perf_counter() - began
     return {

@@ -281,7 +281,7 @@ def test_gibbs_sampling_takes_bits_of_any_type_and_nothing_else():
     with pytest.raises(ValueError, match=r"have shape \(8, 8\)"):
         rbm.gibbs(0, x[:, 0])
     with pytest.raises(TypeError, match="x must be an array of numbers"):
-        rbm.gibbs(0, "digits")
+        rbm.gibbs(0, "digits")  # type: ignore[arg-type]
 
 
 IMAGES = DIGITS.train[:5]
@@ -301,8 +301,8 @@ BAD_DATA = {
         "a", (255 * IMAGES.astype(int)).astype(np.uint8), IMAGES, IMAGES
     ),
     "name of a data set": lambda: hs.data.DataSet(IMAGES, IMAGES, IMAGES, IMAGES),  # type: ignore[arg-type]
-    "data must be such as": lambda: train(data=IMAGES),
-    "recipe must be such as": lambda: train({"hidden": 3}),
+    "data must be such as": lambda: train(data=IMAGES),  # type: ignore[arg-type]
+    "recipe must be such as": lambda: train({"hidden": 3}),  # type: ignore[arg-type]
     "epochs must be an integer": lambda: train(epochs=1.5),
 }
 
