@@ -50,26 +50,26 @@ def seconds_of(functions, repeats: int) -> tuple[list[float], list[float]]:
 
 
 def evaluations(model: EBM, x, number: int):
-    """So many value-and-gradients, one after the other: each state depends on the last result."""
+    """`number` value-and-gradients, one after the other: each state depends on the last result."""
 
     def once(_, x):
         found = jax.vmap(model.evaluate)(x)
-        never = found.log_ratios > 1e30 + found.log_prob[:, None, None]  # type: ignore[operator]
+        never = found.log_ratios > 1e30 + found.log_prob[:, None, None]
         return x ^ never.astype(x.dtype)
 
     return jax.lax.fori_loop(0, number, once, x)
 
 
-def training_of(options, precision: str, data, settings: PCD) -> tuple[EBM, pcd.Training]:
-    model = EBM(ResNet(options.channels, 0, precision), hs.learn.base_of(data))
+def training_of(options, model: EBM, data, settings: PCD) -> pcd.Training:
     kernel = hs.LBP(options.balance)
-    return model, pcd.Training.of(jax.random.key(0), model, data, kernel, None, settings)
+    return pcd.Training.of(jax.random.key(0), model, data, kernel, hs.Adaptive(), settings)
 
 
 def step_cost(options, precision: str, data) -> dict:
     """A walk against the passes through the network in it."""
     settings = PCD(steps=options.steps, batch=options.batch, buffer=options.batch)
-    model, training = training_of(options, precision, data, settings)
+    model = EBM(ResNet(options.channels, 0, precision), hs.learn.base_of(data))
+    training = training_of(options, model, data, settings)
     x = jnp.asarray(data[: options.batch])
     tuner = pcd.start(training, model, jax.random.key(0)).tuner
 
@@ -96,7 +96,8 @@ def step_cost(options, precision: str, data) -> dict:
 def learning_speed(options, precision: str, data, steps: int) -> dict:
     """Iterations a second, after compiling."""
     settings = PCD(steps=steps, batch=options.batch)
-    model, training = training_of(options, precision, data, settings)
+    model = EBM(ResNet(options.channels, 0, precision), hs.learn.base_of(data))
+    training = training_of(options, model, data, settings)
     state = pcd.start(training, model, jax.random.key(0))
     records = jnp.zeros((4096, len(pcd.RECORDED)))
     began = time.perf_counter()
@@ -105,8 +106,8 @@ def learning_speed(options, precision: str, data, steps: int) -> dict:
     compiled, done = time.perf_counter() - began, 0
     began, number = time.perf_counter(), 1
     while time.perf_counter() - began < options.seconds:
-        state, records, _, well = pcd.advance((training, jnp.asarray(number)), state, records)
-        assert bool(well), "training diverged"
+        state, records, _, diverged = pcd.advance((training, jnp.asarray(number)), state, records)
+        assert not diverged, "training diverged"
         done, number = done + number, min(2 * number, 64)
     took = time.perf_counter() - began
     return {

@@ -82,11 +82,11 @@ class OneSite(hs.Kernel):
 )
 def test_log_z_agrees_with_enumeration(kernel, scale):
     target = model()
-    estimate = log_z(target, kernel=kernel, scale=scale, chains=300, betas=12, repeats=3)
+    estimate = log_z(target, kernel=kernel, scale=scale, chains=100, betas=12, repeats=9)
     assert (estimate.scale is None) == (scale is None)
     assert off(estimate, target) < ERRORS
     assert estimate.error < 0.1
-    assert estimate.log_weights.shape == (3, 300)
+    assert estimate.log_weights.shape == (9, 100)
     assert estimate.effective > 100
     assert estimate.samples.shape == (900, *SHAPE)
 
@@ -107,7 +107,7 @@ def test_weights_taken_after_the_step_fail_that_test(monkeypatch):
 
     monkeypatch.setattr(annealing.loop, "scan", late)
     # Another number of chains: another program, compiled with the broken order.
-    estimate = log_z(model(), chains=301, betas=12, repeats=3, resample=0)
+    estimate = log_z(model(), chains=101, betas=12, repeats=9, resample=0)
     assert off(estimate, model()) > ERRORS
 
 
@@ -271,11 +271,11 @@ def test_few_effective_chains_are_not_a_measurement():
     assert not reliable(9.9, 50)
     assert not reliable(59, 600)
     target = model()
-    good = log_z(target, chains=300, betas=12, repeats=3)
+    good = log_z(target, chains=100, betas=12, repeats=9)
     assert good.reliable
     assert log_likelihood(target, hs.check.states(target)[:3], good).reliable
-    louder = model(8.0)
-    bad = log_z(louder, chains=300, betas=1, repeats=3)
+    louder = model(50.0)
+    bad = log_z(louder, chains=100, betas=12, repeats=9)
     assert not bad.reliable
     assert not log_likelihood(louder, hs.check.states(target)[:3], bad).reliable
 
@@ -283,7 +283,7 @@ def test_few_effective_chains_are_not_a_measurement():
 def test_betas_can_be_given():
     target = model()
     betas = np.linspace(0, 1, 13) ** 2
-    assert off(log_z(target, chains=300, betas=betas, repeats=3), target) < ERRORS
+    assert off(log_z(target, chains=100, betas=betas, repeats=9), target) < ERRORS
 
 
 def test_an_rbm_works_from_fair_bits_or_a_base():
@@ -295,15 +295,15 @@ def test_an_rbm_works_from_fair_bits_or_a_base():
 
 
 def test_the_base_itself_has_no_error():
-    estimate = log_z(EBM(lambda x: 0.0 * jnp.sum(x), np.full(5, 0.3)), chains=10, betas=3)
+    estimate = log_z(model(0.0), chains=100, betas=12)
     assert abs(estimate.value) < 1e-5
     assert estimate.error < 1e-6
-    assert np.isclose(estimate.effective, 50)
+    assert np.isclose(estimate.effective, 500)
 
 
 def test_log_likelihood_is_the_mean_of_normalised_log_probabilities():
     target = model()
-    estimate = log_z(target, chains=300, betas=12, repeats=3)
+    estimate = log_z(target, chains=100, betas=12, repeats=9)
     x = hs.check.states(target)[::50]
     exact = np.mean(np.log(hs.check.probabilities(target)[::50]))
     found = log_likelihood(target, x, estimate, batch=7)

@@ -285,7 +285,7 @@ BAD = {
     "kernel must be such as .* got 'lbp'": lambda: train(kernel="lbp"),
     "kernel must be such as .* the class LBP": lambda: train(sampler=hs.LBP),
     "two names for one": lambda: train(kernel=hs.LBP(), sampler=hs.LBP()),
-    "settings must be such as": lambda: train(settings={"steps": 3}),
+    "settings must be such as": lambda: train(settings={"steps": 3}),  # type: ignore[arg-type]
     "GB are there": lambda: train(settings=PCD(buffer=10**14)),
     "bits 0 and 1, or grey .* from 0 to 0.7": lambda: wrong(0.7 * DATA),
     "bits 0 and 1, or grey .* from 0 to 5": lambda: wrong(5 * DATA),

@@ -138,7 +138,10 @@ def _tuner(scale: str):
     try:
         if kind == "adaptive":
             return hs.Adaptive(float(rate)) if rate else hs.Adaptive()
-        return hs.Fixed(float(scale))
+        fixed = float(scale)
+        if not fixed >= 1:
+            raise ValueError(f"R = {fixed:g}")
+        return hs.Fixed(fixed)
     except ValueError as error:
         raise ValueError(
             "--scale must be adaptive, adaptive:RATE with a rate inside (0, 1), or a number "

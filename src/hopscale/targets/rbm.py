@@ -113,13 +113,7 @@ class RBM(Target):
         count("steps", steps, least=0)
         x = bits("x", x)
         self._flat(x)  # raises for states of another shape
-
-        def pair(step, x):
-            key_hidden, key_visible = jax.random.split(jax.random.fold_in(key, step))
-            z = jax.random.bernoulli(key_hidden, self.hidden_prob(x))
-            return jax.random.bernoulli(key_visible, self.visible_prob(z)).astype(x.dtype)
-
-        return jax.lax.fori_loop(0, steps, pair, x)
+        return _gibbs(self, key, x, int(steps))
 
     def _flat(self, x: ArrayLike) -> Float[Array, "*batch visible"]:
         x = jnp.asarray(x)
@@ -165,3 +159,13 @@ class RBM(Target):
             back = jnp.matmul(self.by_visible, jax.nn.sigmoid(inputs), precision=PRECISE)
             found = turn * (bias + back)
         return Evaluation(log_prob=log_prob, log_ratios=found.reshape(self.shape), cache=inputs)
+
+
+@eqx.filter_jit
+def _gibbs(rbm: RBM, key: Key[Array, ""], x: State, steps: int) -> State:
+    def pair(step, x):
+        key_hidden, key_visible = jax.random.split(jax.random.fold_in(key, step))
+        z = jax.random.bernoulli(key_hidden, rbm.hidden_prob(x))
+        return jax.random.bernoulli(key_visible, rbm.visible_prob(z)).astype(x.dtype)
+
+    return jax.lax.fori_loop(0, steps, pair, x)
