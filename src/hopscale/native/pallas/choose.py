@@ -48,10 +48,17 @@ class Chain(NamedTuple):
         """Which sites earlier draws have taken. In the first round, `later` false, none is."""
         return parts.load(self.marks, at, (at < self.n) & later, NEVER) < NEVER
 
-    def values(self, at, later):
-        """Input where sites may still be drawn; -inf for the others. NaN stays."""
-        x = parts.load(self.input, at, at < self.n, -jnp.inf)
-        return jnp.where(self.taken(at, later), -jnp.inf, x)
+    def left(self, at, later):
+        """Which sites may still be drawn."""
+        return (at < self.n) & ~self.taken(at, later)
+
+    def values(self, at):
+        return parts.load(self.input, at, at < self.n, -jnp.inf)
+
+    def weights(self, at, later, scale):
+        """The weights of the sites that may still be drawn; zero for the others."""
+        weights = parts.weight(self.values(at), scale, self.balance)
+        return jnp.where(self.left(at, later), weights, 0.0)
 
     def over_tiles(self, size, body, initial):
         """Fold `body(at, value)` over the places below `size`, a tile at a time."""
@@ -80,8 +87,8 @@ def tabulate(chain: Chain, later) -> Table:
     """Whole sums over the columns, of the weights of all sites that are left, to memory."""
 
     def largest(at, most):
-        x = chain.values(at, later)
-        return jnp.maximum(most, jnp.where(x == x, x, -jnp.inf))
+        x = chain.values(at)
+        return jnp.maximum(most, jnp.where(chain.left(at, later) & (x == x), x, -jnp.inf))
 
     none = jnp.full(chain.tile, -jnp.inf, jnp.float32)
     scale = parts.scale(chain.over_tiles(chain.n, largest, none), chain.balance)
@@ -89,8 +96,7 @@ def tabulate(chain: Chain, later) -> Table:
     def down(column):
         sums = jnp.zeros(chain.tile, jnp.float32)
         for row in range(chain.rows):
-            x = chain.values(row * chain.width + column, later)
-            sums = sums + parts.weight(x, scale, chain.balance)
+            sums = sums + chain.weights(row * chain.width + column, later, scale)
         return sums
 
     def accumulate(column, sums, factor, before):
@@ -100,7 +106,7 @@ def tabulate(chain: Chain, later) -> Table:
         return before + jnp.sum(whole, dtype=jnp.int32)
 
     def measure(total):
-        usable = (total > 0.0) & (total < jnp.inf)
+        usable = (total > 0.0) & (total < jnp.inf) & (scale[0] < jnp.inf)
         return usable, jnp.where(usable, np.float32(reference.PARTS) / total, 0.0)
 
     zero = jnp.int32(0)
@@ -134,8 +140,7 @@ def draw(chain: Chain, table: Table, key, number, later):
         half //= 2
     upto, sums = jnp.zeros(number.shape, jnp.float32), []
     for row in range(chain.rows):
-        x = chain.values(row * chain.width + column, later)
-        upto = upto + parts.weight(x, table.scale, chain.balance)
+        upto = upto + chain.weights(row * chain.width + column, later, table.scale)
         sums.append(upto)
     goal = parts.uniform_number(parts.random_bits(key, 2 * number + 1)) * upto
     row = sum((s <= goal).astype(jnp.int32) for s in sums)
@@ -206,10 +211,9 @@ def race(
 
         def earlier(at, best):
             v = parts.uniform_number(parts.random_bits(clocks, at))
-            x = parts.load(chain.input, at, at < n, -jnp.inf)
-            time = jnp.log(-jnp.log1p(-v)) - parts.log_weight(x, balance)
+            time = jnp.log(-jnp.log1p(-v)) - parts.log_weight(chain.values(at), balance)
             time = jnp.where(time < LATE, time, LATE)  # also if it is NaN
-            time = jnp.where((at < n) & ~chain.taken(at, True), time, jnp.inf)
+            time = jnp.where(chain.left(at, True), time, jnp.inf)
             sooner = time < best[0]
             return jnp.where(sooner, time, best[0]), jnp.where(sooner, at, best[1])
 
@@ -238,7 +242,7 @@ def repeated(
     table = tabulate(chain, False)
 
     def heavier(at, best):
-        x = chain.values(at, False)
+        x = chain.values(at)
         more = x > best[0]
         return jnp.where(more, x, best[0]), jnp.where(more, at, best[1])
 

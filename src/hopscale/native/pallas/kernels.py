@@ -154,13 +154,13 @@ def path(length_ref, input_ref, sites_ref, *refs, n, tile, block, backwards, bal
         x = parts.load(input_ref, site, here, 0.0)
         if chosen_ref:
             inverse = parts.spoiled(x, parts.inverse_weight(x, scale, balance))
-            weights = jnp.where(here & (x > -jnp.inf) | (x != x), 1.0 / inverse, 0.0)
+            weights = jnp.where(here & ~parts.weightless(x, balance), 1.0 / inverse, 0.0)
             steps = -jnp.log(inverse) - jnp.log(left + jnp.cumsum(weights))
             left = left + jnp.sum(weights)
             least = jnp.minimum(least, jnp.min(jnp.where(weights > 0.0, weights, 1.0)))
         else:
             steps = x - scale[0] - jnp.log(left)
-        steps = jnp.where(x == -jnp.inf, -jnp.inf, steps)
+        steps = jnp.where(parts.weightless(x, balance), -jnp.inf, steps)
         return left, log_prob + jnp.sum(jnp.where(here, steps, 0.0)), least
 
     start = rest, jnp.float32(0.0), jnp.float32(1.0)
@@ -171,7 +171,7 @@ def path(length_ref, input_ref, sites_ref, *refs, n, tile, block, backwards, bal
         refs = input_ref, sites_ref, chosen_ref[0]
         slow = _path_by_logarithms(*refs, length, extreme, n, tile, backwards, balance)
         log_prob = jnp.where(extreme, slow, log_prob)
-    log_prob_ref[0] = log_prob
+    log_prob_ref[0] = jnp.where(scale[0] < jnp.inf, log_prob, jnp.nan)  # infinite weights
 
 
 def _path_by_logarithms(

@@ -156,8 +156,14 @@ def inverse_weight(x, scale, balance):
 
 
 def weight(x, scale, balance):
-    """Weights relative to the unit: none where the input is -inf, NaN where it is NaN."""
-    return spoiled(x, jnp.where(x == -jnp.inf, 0.0, 1.0 / inverse_weight(x, scale, balance)))
+    """Weights relative to the unit: zero is zero, and NaN where the input is NaN."""
+    inverse = inverse_weight(x, scale, balance)
+    return spoiled(x, jnp.where(weightless(x, balance), 0.0, 1.0 / inverse))
+
+
+def weightless(x, balance):
+    """Whether the weight is zero: max(1, t) never is."""
+    return (x == -jnp.inf) & (balance != "max")
 
 
 def log_weight(x, balance):
