@@ -1,9 +1,9 @@
 """The operations of `select` as Pallas kernels for NVIDIA GPUs, in single precision.
 
 Each function works on one chain; `jax.vmap` adds the chains to the launch grid. The random bits
-are those of `jax.random.bits`, so a choice is the one `reference` makes, but for times that tie
-within rounding. A choice needs all of a chain in the registers of one program: beyond `MAX_SITES`
-sites, `reference` chooses.
+are those of `jax.random.bits`, so a choice is the one `reference` makes, but for levels that tie
+within rounding. A uniform choice needs all of a chain in the registers of one program: beyond
+`MAX_SITES` sites, `reference` makes it.
 """
 
 import functools
@@ -16,7 +16,7 @@ from jax.experimental.pallas import triton as plgpu
 
 from hopscale import balance as balancing
 from hopscale.native import reference
-from hopscale.native.pallas import kernels
+from hopscale.native.pallas import choose, kernels
 
 MAX_SITES = 2**15 - 1  # two counts of sites must fit in one int32
 TILES = 8  # into which a chain held in registers is cut, at most
@@ -33,6 +33,7 @@ class Knobs(NamedTuple):
     shares: int = 16  # programs that split the pairs, or the draws, of one chain
     stride: int = 4096  # sites weighed at once to score a path
     block: int = 1024  # steps of a path taken at once
+    draws: int = 512  # sites drawn at once
     interpret: bool = False  # run as plain JAX, on any device
 
 
@@ -46,13 +47,21 @@ def ready() -> tuple[bool, str]:
     version = jax.devices()[0].client.platform_version
     if "cuda" not in version.lower():
         return False, f"the kernels are for CUDA, this is {version}"
-    return True, f"Pallas, up to {MAX_SITES:,} sites"
+    return True, "Pallas"
 
 
 def race(key, values, length, *, balance, knobs: Knobs = DEFAULT):
+    sites, chosen = _choose(choose.race, key, values, length, balance, knobs)
+    settings = {"balance": balance, "backwards": False, "knobs": knobs}
+    return sites, chosen, order_log_prob(values, sites, chosen, length, **settings)
+
+
+def race_of_clocks(key, values, length, *, balance, knobs: Knobs = DEFAULT):
+    """A choice by a clock for every site, up to `MAX_SITES`: other draws than those of `race`.
+
+    No sampler uses it; benchmarks compare with it.
+    """
     n = values.size
-    if n > MAX_SITES:
-        return reference.race(key, values, length, balance=balance)
     values, name = _named(values, balance)
     outputs = [(n, bool), (n, jnp.int32), (n, jnp.int32), (n, jnp.float32), (1, jnp.float32)]
     call = _call(kernels.race, outputs, knobs, n=n, tile=_tile(n, knobs, TILES), balance=name)
@@ -80,17 +89,8 @@ def uniform(key, length, *, n, knobs: Knobs = DEFAULT):
 
 
 def repeated(key, values, length, *, balance, knobs: Knobs = DEFAULT):
-    n = values.size
-    if n > MAX_SITES:
-        return reference.repeated(key, values, length, balance=balance)
-    log_weights = balancing.apply(balance, values)
-    outputs = [(n, jnp.float32), (1, jnp.int32), (n, bool)]
-    prepare = _call(kernels.cumulate, outputs, knobs, n=n, tile=_tile(n, knobs))
-    outputs = [(n, jnp.int32), (n, bool)]
-    call = _call_pairs(kernels.draw, outputs, knobs, aliases={4: 1}, n=n)
-    words = jax.random.key_data(key)
-    sites, chosen = call(words, jnp.reshape(length, 1), *prepare(log_weights))
-    log_prob = repeated_log_prob(log_weights, sites, length, balance=None, knobs=knobs)
+    sites, chosen = _choose(choose.repeated, key, values, length, balance, knobs)
+    log_prob = repeated_log_prob(values, sites, length, balance=balance, knobs=knobs)
     return sites, chosen, log_prob
 
 
@@ -103,6 +103,27 @@ def odd(sites, length, *, knobs: Knobs = DEFAULT):
     n = sites.size
     call = _call_pairs(kernels.odd, [(n, bool)], knobs, aliases={2: 0}, n=n)
     return call(jnp.reshape(length, 1), sites, jnp.zeros(n, bool))[0]
+
+
+def _choose(kernel, key, values, length, balance, knobs):
+    """Sites and flags, by one program a chain."""
+    n = values.size
+    width = reference.columns(n)
+    values, name = _named(values, balance)
+    outputs = [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32)]
+    warps = knobs.warps or min(16, max(4, width // 128))
+    call = _call(
+        kernel,
+        outputs,
+        knobs,
+        warps,
+        n=n,
+        tile=min(width, knobs.stride),
+        block=min(width, knobs.draws),
+        balance=name,
+        interpret=knobs.interpret,
+    )
+    return call(jax.random.key_data(key), jnp.reshape(length, 1), values)[:2]
 
 
 def _named(values, balance):

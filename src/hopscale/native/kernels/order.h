@@ -53,6 +53,18 @@ INLINE bool weights_along(const Scale& scale, const float* s, size_t n, const in
   return least > 0;
 }
 
+// x[r] becomes before + x[0] + ... + x[r]: four at a time, for each sum waits for the one before.
+inline void accumulate(double* x, size_t count, double before) {
+  for (; count >= 4; count -= 4, x += 4) {
+    const double two = x[0] + x[1], three = two + x[2], four = two + (x[2] + x[3]);
+    x[0] += before;
+    x[1] = before + two;
+    x[2] = before + three;
+    x[3] = before += four;
+  }
+  for (; count > 0; --count, ++x) *x = before += *x;
+}
+
 // From the end of the order to its beginning, what is left to choose from only grows. It begins as
 // the weight of all sites not chosen: a difference, unless too little would remain of it.
 inline double order_log_prob_from(const Weights& weights, const float* s, size_t n,
@@ -67,7 +79,7 @@ inline double order_log_prob_from(const Weights& weights, const float* s, size_t
       left = sum_in_pieces(weights.scale, s, chosen, n, team, scratch);
     if (left + own[0] >= kLeastSum) {
       const double logs = sum_of_logs(own, length);
-      for (size_t r = 0; r < length; ++r) own[r] = left += own[r];
+      accumulate(own, length, left);
       return logs - sum_of_logs(own, length);
     }
   }

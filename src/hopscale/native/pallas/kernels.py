@@ -1,10 +1,10 @@
 """The kernels. A name that ends in `_ref` is in memory, every other in registers.
 
-A race takes two launches, because no thread may count on what another thread of the same
-launch has written to memory. The first holds all sites of a chain in registers: it draws the
-clocks, finds by bracketing the time by which `length` of them have rung, and writes those
-sites side by side. The second counts, for every pair of these, which came first: that gives
-each its place in the order and the weight that was left when it rang. Nothing is ever sorted.
+`race` is what `choose.race` has replaced, kept to compare with. It takes two launches. The first
+holds all sites of a chain in registers: it draws a clock for each, finds by bracketing the time by
+which `length` of them have rung, and writes those sites side by side. The second, `order`, counts
+for every pair of these which came first: that gives each its place in the order and the weight
+that was left when it rang. A uniform choice is made in the same way.
 """
 
 import functools
@@ -30,7 +30,7 @@ def race(
     keys, weights = [], []
     for at, x in zip(pieces, inputs, strict=True):
         inverse = parts.inverse_weight(x, scale, balance)
-        v = jnp.minimum(parts.unit(parts.random_bits(key_ref, at)), 1.0 - 2.0**-24)
+        v = jnp.minimum(parts.unit(parts.random_bits((key_ref[0], key_ref[1]), at)), 1.0 - 2.0**-24)
         times = -jnp.log1p(-v) * inverse
         keys.append(jnp.where(at < n, lax.bitcast_convert_type(times, jnp.int32), parts.NEVER))
         weights.append(jnp.where(at < n, 1.0 / inverse, 0.0))
@@ -58,7 +58,7 @@ def uniform(key_ref, length_ref, chosen_ref, keys_ref, found_ref, *, n, tile):
     pieces = parts.tiles(n, tile)
     keys = []
     for at in pieces:
-        bits = lax.bitcast_convert_type(parts.random_bits(key_ref, at), jnp.int32)
+        bits = lax.bitcast_convert_type(parts.random_bits((key_ref[0], key_ref[1]), at), jnp.int32)
         keys.append(
             jnp.where(
                 at < n, jnp.clip(bits ^ np.int32(-(2**31)), parts.FIRST, parts.LAST), parts.NEVER
@@ -141,75 +141,63 @@ def path(length_ref, input_ref, sites_ref, *refs, n, tile, block, backwards, bal
         counted = at < n
         if chosen_ref:
             counted = counted & ~parts.load(chosen_ref[0], at, at < n, True)
-        weights = parts.spoiled(x, 1.0 / parts.inverse_weight(x, scale, balance))
+        weights = parts.weight(x, scale, balance)
         return total + jnp.where(counted, weights, 0.0)
 
     rest = jnp.sum(over_sites(add, 0.0))
 
     def score(step, sums):
-        left, log_prob = sums
+        left, log_prob, least = sums
         r = step * block + lax.iota(jnp.int32, block)
         here = r < length
         site = parts.load(sites_ref, r if backwards else length - 1 - r, here, 0)
         x = parts.load(input_ref, site, here, 0.0)
         if chosen_ref:
             inverse = parts.spoiled(x, parts.inverse_weight(x, scale, balance))
-            weights = jnp.where(here, 1.0 / inverse, 0.0)
+            weights = jnp.where(here & ~parts.weightless(x, balance), 1.0 / inverse, 0.0)
             steps = -jnp.log(inverse) - jnp.log(left + jnp.cumsum(weights))
             left = left + jnp.sum(weights)
+            least = jnp.minimum(least, jnp.min(jnp.where(weights > 0.0, weights, 1.0)))
         else:
             steps = x - scale[0] - jnp.log(left)
-        return left, log_prob + jnp.sum(jnp.where(here, steps, 0.0))
+        steps = jnp.where(parts.weightless(x, balance), -jnp.inf, steps)
+        return left, log_prob + jnp.sum(jnp.where(here, steps, 0.0)), least
 
-    zero = jnp.float32(0.0)
-    _, log_prob = lax.fori_loop(np.int32(0), parts.ceil_div(length, block), score, (rest, zero))
-    log_prob_ref[0] = log_prob
-
-
-def cumulate(input_ref, cumulative_ref, last_ref, nobody_ref, *, n, tile):
-    """Cumulative weights, the last site that has weight, and a clean sheet."""
-    at = lax.iota(jnp.int32, tile)
-    real = at < n
-    x = parts.load(input_ref, at, real, -jnp.inf)
-    weights = jnp.exp(x - parts.scale(x, "none")[0])
-    parts.store(cumulative_ref, at, jnp.cumsum(weights), real)
-    parts.store(nobody_ref, at, at < 0, real)
-    last_ref[0] = jnp.max(jnp.where(weights > 0.0, at, 0))
+    start = rest, jnp.float32(0.0), jnp.float32(1.0)
+    _, log_prob, least = lax.fori_loop(np.int32(0), parts.ceil_div(length, block), score, start)
+    if chosen_ref:
+        # Beside weights under 2^-80, those that count as the least of all would show.
+        extreme = (least < 2.0**-80) & (log_prob == log_prob)
+        refs = input_ref, sites_ref, chosen_ref[0]
+        slow = _path_by_logarithms(*refs, length, extreme, n, tile, backwards, balance)
+        log_prob = jnp.where(extreme, slow, log_prob)
+    log_prob_ref[0] = jnp.where(scale[0] < jnp.inf, log_prob, jnp.nan)  # infinite weights
 
 
-def draw(
-    key_ref, length_ref, cumulative_ref, last_ref, nobody_ref, sites_ref, chosen_ref,
-    *, programs, n, rows, columns,
-):  # fmt: skip
-    """Independent draws by bisection of the cumulative weights."""
-    del nobody_ref, columns  # the first is the same memory as chosen_ref
-    length = jnp.minimum(length_ref[0], n)
-    total = cumulative_ref[n - 1]
+def _path_by_logarithms(
+    input_ref, sites_ref, chosen_ref, length, needed, n, tile, backwards, balance
+):
+    """A path's score one site after the other, in logarithms: slow, and nothing is too small."""
 
-    def draw(start, none):
-        r = start + lax.iota(jnp.int32, rows)
-        level = parts.unit(parts.random_bits(key_ref, r)) * total
+    def add(step, sums):
+        at = step * tile + lax.iota(jnp.int32, tile)
+        x = parts.load(input_ref, at, at < n, -jnp.inf)
+        taken = parts.load(chosen_ref, at, at < n, True)
+        return parts.log_add(sums, jnp.where(taken, -jnp.inf, parts.log_weight(x, balance)))
 
-        def halve(_, bounds):
-            low, high = bounds
-            middle = (low + high) >> 1
-            open_ = low < high
-            above = parts.load(cumulative_ref, middle, open_, 0.0) > level
-            return (
-                jnp.where(open_ & ~above, middle + 1, low),
-                jnp.where(open_ & above, middle, high),
-            )
+    tiles = jnp.where(needed, np.int32(-(-n // tile)), 0)
+    lanes = lax.fori_loop(np.int32(0), tiles, add, jnp.full(tile, -jnp.inf, jnp.float32))
+    most = jnp.max(lanes)
+    rest = jnp.log(jnp.sum(jnp.where(lanes > -jnp.inf, jnp.exp(lanes - most), 0.0))) + most
 
-        bounds = jnp.zeros(rows, jnp.int32), jnp.full(rows, n, jnp.int32)
-        site, _ = lax.fori_loop(np.int32(0), np.int32(n.bit_length()), halve, bounds)
-        # Rounding may carry a level to the total: the last site with weight takes it.
-        site = jnp.minimum(site, last_ref[0])
-        parts.store(sites_ref, r, site, r < length)
-        # Threads that draw the same site write the same value: their order does not matter.
-        parts.scatter(chosen_ref, site, r >= 0, r < length)
-        return none
+    def score(r, sums):
+        left, log_prob = sums
+        own = parts.log_weight(input_ref[sites_ref[r if backwards else length - 1 - r]], balance)
+        left = parts.log_add(left, own)
+        return left, log_prob + jnp.where(own > -jnp.inf, own - left, -jnp.inf)
 
-    parts.share(programs, length, rows, draw, jnp.int32(0))
+    start = jnp.where(most > -jnp.inf, rest, -jnp.inf), jnp.float32(0.0)
+    return lax.fori_loop(np.int32(0), jnp.where(needed, length, 0), score, start)[1]
 
 
 def odd(length_ref, sites_ref, clean_ref, result_ref, *, programs, n, rows, columns):

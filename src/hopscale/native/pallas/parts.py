@@ -85,24 +85,47 @@ def count(masks):
     return jnp.sum(sum(mask.astype(jnp.int32) for mask in masks), dtype=jnp.int32)
 
 
-def random_bits(key_ref, count):
-    """The 32 bits that `jax.random.bits` has at each index: threefry-2x32 of (0, index)."""
-    keys = key_ref[0], key_ref[1]
-    keys = *keys, keys[0] ^ keys[1] ^ np.uint32(0x1BD11BDA)
-    x, y = keys[0], count.astype(jnp.uint32) + keys[1]
-    x = jnp.broadcast_to(x, y.shape)
+def threefry(key, count):
+    """Threefry-2x32, 20 rounds, of (0, count)."""
+    keys = *key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)
+    y = jnp.asarray(count).astype(jnp.uint32) + keys[1]
+    x = jnp.broadcast_to(keys[0], y.shape)
     for group in range(5):
         for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
             x = x + y
             y = ((y << np.uint32(turn)) | (y >> np.uint32(32 - turn))) ^ x
         x = x + keys[(group + 1) % 3]
         y = y + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return x, y
+
+
+def random_bits(key, count):
+    """The 32 bits that `jax.random.bits` has at each index."""
+    x, y = threefry(key, count)
     return x ^ y
+
+
+def fold_in(key, data):
+    """`jax.random.fold_in`, for keys as pairs of words."""
+    return threefry(key, data)
 
 
 def unit(bits):
     """The middle of each of 2^32 parts of the unit interval."""
     return (bits.astype(jnp.float32) + 0.5) * 2.0**-32
+
+
+def uniform_number(bits):
+    """The same, below 1."""
+    return jnp.minimum(unit(bits), 1.0 - 2.0**-24)
+
+
+def high_product(a, b):
+    """The upper 32 bits of a product of 32-bit words."""
+    mask, half = np.uint32(0xFFFF), np.uint32(16)
+    low, high, b_low, b_high = a & mask, a >> half, b & mask, b >> half
+    middle = high * b_low + ((low * b_low) >> half)
+    return high * b_high + (middle >> half) + ((low * b_high + (middle & mask)) >> half)
 
 
 def scale(inputs, balance):
@@ -119,8 +142,7 @@ def scale(inputs, balance):
 def inverse_weight(x, scale, balance):
     """Weights, as inverses: it is these that a clock is slowed by.
 
-    None is below `LEAST` of the unit. The choice and its probability both see that least weight,
-    so they agree with one another even where weights would underflow.
+    None is below `LEAST` of the unit: what is too small to matter must not underflow.
     """
     top, floor = scale
     inverse = jnp.exp((top - x) * (0.5 if balance == "sqrt" else 1.0))
@@ -131,6 +153,34 @@ def inverse_weight(x, scale, balance):
     elif balance == "max":
         inverse = jnp.minimum(floor, inverse)
     return jnp.where(inverse < 1 / LEAST, inverse, 1 / LEAST)  # also if it is NaN
+
+
+def weight(x, scale, balance):
+    """Weights relative to the unit: zero is zero, and NaN where the input is NaN."""
+    inverse = inverse_weight(x, scale, balance)
+    return spoiled(x, jnp.where(weightless(x, balance), 0.0, 1.0 / inverse))
+
+
+def weightless(x, balance):
+    """Whether the weight is zero: max(1, t) never is."""
+    return (x == -jnp.inf) & (balance != "max")
+
+
+def log_weight(x, balance):
+    """The logarithm of a weight, not relative to anything."""
+    if balance == "barker":
+        return jnp.minimum(x, 0.0) - jnp.log1p(jnp.exp(-jnp.abs(x)))
+    if balance == "min":
+        return jnp.minimum(x, 0.0)
+    if balance == "max":
+        return jnp.maximum(x, 0.0)
+    return x * (0.5 if balance == "sqrt" else 1.0)
+
+
+def log_add(a, b):
+    """log(exp(a) + exp(b))."""
+    most, least = jnp.maximum(a, b), jnp.minimum(a, b)
+    return jnp.where(least > -jnp.inf, most + jnp.log1p(jnp.exp(least - most)), most)
 
 
 def spoiled(x, value):

@@ -1,0 +1,261 @@
+"""Choosing sites by weight, by the algorithm of `reference`: one program a chain.
+
+Sums over columns go to memory, those down the columns do not: a draw adds up the weights of its
+column again, at most 16 of them. Which draws repeat a site is found by the least number of a draw
+at each site, kept by atomic minima: of the draws that fall on a site, the one that finds its own
+number there came first. What one thread has written others read after a barrier.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental.pallas import triton as plgpu
+
+from hopscale.native import reference
+from hopscale.native.pallas import parts
+
+NEVER = np.float32(2.0**30)  # the number of a draw that has not come
+LATE = np.float32(3e38)  # when a site without weight rings
+
+
+class Chain(NamedTuple):
+    """The arrays of a chain, and what is fixed when a kernel is compiled."""
+
+    input: object
+    marks: object
+    edges: object
+    n: int
+    tile: int
+    block: int
+    balance: str
+    interpret: bool
+
+    @property
+    def width(self) -> int:
+        return reference.columns(self.n)
+
+    @property
+    def rows(self) -> int:
+        return -(-self.n // self.width)
+
+    def barrier(self):
+        if not self.interpret:
+            plgpu.debug_barrier()
+
+    def taken(self, at, later):
+        """Which sites earlier draws have taken. In the first round, `later` false, none is."""
+        return parts.load(self.marks, at, (at < self.n) & later, NEVER) < NEVER
+
+    def left(self, at, later):
+        """Which sites may still be drawn."""
+        return (at < self.n) & ~self.taken(at, later)
+
+    def values(self, at):
+        return parts.load(self.input, at, at < self.n, -jnp.inf)
+
+    def weights(self, at, later, scale):
+        """The weights of the sites that may still be drawn; zero for the others."""
+        weights = parts.weight(self.values(at), scale, self.balance)
+        return jnp.where(self.left(at, later), weights, 0.0)
+
+    def over_tiles(self, size, body, initial):
+        """Fold `body(at, value)` over the places below `size`, a tile at a time."""
+
+        def step(number, value):
+            return body(number * self.tile + lax.iota(jnp.int32, self.tile), value)
+
+        return lax.fori_loop(np.int32(0), np.int32(-(-size // self.tile)), step, initial)
+
+    def note(self, at, number, mask):
+        """Lower the marks of these sites to the numbers of the draws that fell on them."""
+        if self.interpret:  # whose atomic operations know neither masks nor repeats
+            marks = self.marks[...]
+            self.marks[...] = marks.at[jnp.where(mask, at, self.n)].min(number, mode="drop")
+        else:
+            plgpu.atomic_min(self.marks, at, number, mask=mask)
+
+
+class Table(NamedTuple):
+    scale: tuple
+    top: object
+    usable: object
+
+
+def tabulate(chain: Chain, later) -> Table:
+    """Whole sums over the columns, of the weights of all sites that are left, to memory."""
+
+    def largest(at, most):
+        x = chain.values(at)
+        return jnp.maximum(most, jnp.where(chain.left(at, later) & (x == x), x, -jnp.inf))
+
+    none = jnp.full(chain.tile, -jnp.inf, jnp.float32)
+    scale = parts.scale(chain.over_tiles(chain.n, largest, none), chain.balance)
+
+    def down(column):
+        sums = jnp.zeros(chain.tile, jnp.float32)
+        for row in range(chain.rows):
+            sums = sums + chain.weights(row * chain.width + column, later, scale)
+        return sums
+
+    def accumulate(column, sums, factor, before):
+        whole = (sums * factor).astype(jnp.int32)
+        edges = before + jnp.cumsum(whole, dtype=jnp.int32)
+        parts.store(chain.edges, column, edges, column < chain.width)
+        return before + jnp.sum(whole, dtype=jnp.int32)
+
+    def measure(total):
+        usable = (total > 0.0) & (total < jnp.inf) & (scale[0] < jnp.inf)
+        return usable, jnp.where(usable, np.float32(reference.PARTS) / total, 0.0)
+
+    zero = jnp.int32(0)
+    if chain.width <= chain.tile:
+        column = lax.iota(jnp.int32, chain.tile)
+        sums = jnp.where(column < chain.width, down(column), 0.0)
+        usable, factor = measure(jnp.sum(sums))
+        # Sums that are not usable may be NaN, which no whole number is.
+        top = accumulate(column, jnp.where(usable, sums, 0.0), factor, zero)
+    else:
+        lanes = jnp.zeros(chain.tile, jnp.float32)
+        lanes = chain.over_tiles(chain.width, lambda column, sums: sums + down(column), lanes)
+        usable, factor = measure(jnp.sum(lanes))
+
+        def again(column, before):
+            return accumulate(column, jnp.where(usable, down(column), 0.0), factor, before)
+
+        top = chain.over_tiles(chain.width, again, zero)
+    chain.barrier()
+    return Table(scale=scale, top=top, usable=usable)
+
+
+def draw(chain: Chain, table: Table, key, number, later):
+    """The sites that draws of these numbers fall on."""
+    top = table.top.astype(jnp.uint32)
+    level = parts.high_product(parts.random_bits(key, 2 * number), top).astype(jnp.int32)
+    column, half = jnp.zeros_like(number), chain.width // 2
+    while half > 0:
+        beyond = parts.load(chain.edges, column + (half - 1)) <= level
+        column = jnp.where(beyond, column + half, column)
+        half //= 2
+    upto, sums = jnp.zeros(number.shape, jnp.float32), []
+    for row in range(chain.rows):
+        upto = upto + chain.weights(row * chain.width + column, later, table.scale)
+        sums.append(upto)
+    goal = parts.uniform_number(parts.random_bits(key, 2 * number + 1)) * upto
+    row = sum((s <= goal).astype(jnp.int32) for s in sums)
+    return jnp.minimum(jnp.minimum(row, chain.rows - 1) * chain.width + column, chain.n - 1)
+
+
+def clear(chain: Chain, chosen_ref):
+    """No site is chosen, no draw has come."""
+
+    def body(at, none):
+        parts.store(chosen_ref, at, at < 0, at < chain.n)
+        parts.store(chain.marks, at, jnp.full(chain.tile, NEVER), at < chain.n)
+        return none
+
+    chain.over_tiles(chain.n, body, jnp.int32(0))
+    chain.barrier()
+
+
+def race(
+    key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref,
+    *, n, tile, block, balance, interpret,
+):  # fmt: skip
+    """Sites without replacement, in order."""
+    chain = Chain(input_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
+    length = jnp.clip(length_ref[0], 0, n)
+    key = key_ref[0], key_ref[1]
+    clear(chain, chosen_ref)
+
+    def one_round(state):
+        turn, _, base, count = state
+        later = turn > 0
+        table = tabulate(chain, later)
+        folded = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
+        own = tuple(jnp.where(later, f, k) for f, k in zip(folded, key, strict=True))
+        most = jnp.where(table.usable, reference.most_draws(length - count), 0)
+
+        def some(state):
+            first, count = state
+            number = first + lax.iota(jnp.int32, block)
+            here = number < most
+            site = draw(chain, table, own, number, later)
+            mark = (base + number).astype(jnp.float32)
+            chain.note(site, mark, here)
+            chain.barrier()
+            fresh = here & (parts.load(chain.marks, site, here, NEVER) == mark)
+            ones = fresh.astype(jnp.int32)
+            place = count + jnp.cumsum(ones, dtype=jnp.int32) - 1
+            kept = fresh & (place < length)
+            parts.scatter(sites_ref, place, site, kept)
+            parts.scatter(chosen_ref, site, number >= 0, kept)
+            return first + block, count + jnp.sum(ones, dtype=jnp.int32)
+
+        _, count = lax.while_loop(
+            lambda state: (state[0] < most) & (state[1] < length), some, (jnp.int32(0), count)
+        )
+        return turn + 1, table.usable, base + most, jnp.minimum(count, length)
+
+    def unfinished(state):
+        turn, usable, _, count = state
+        return (turn < reference.ROUNDS) & usable & (count < length)
+
+    zero = jnp.int32(0)
+    *_, count = lax.while_loop(unfinished, one_round, (zero, jnp.bool_(True), zero, zero))
+    clocks = parts.fold_in(key, np.uint32(reference.CLOCKS))
+
+    def ring(count):
+        """The next site by a race of clocks among those that are left."""
+
+        def earlier(at, best):
+            v = parts.uniform_number(parts.random_bits(clocks, at))
+            time = jnp.log(-jnp.log1p(-v)) - parts.log_weight(chain.values(at), balance)
+            time = jnp.where(time < LATE, time, LATE)  # also if it is NaN
+            time = jnp.where(chain.left(at, True), time, jnp.inf)
+            sooner = time < best[0]
+            return jnp.where(sooner, time, best[0]), jnp.where(sooner, at, best[1])
+
+        nobody = jnp.full(tile, jnp.inf, jnp.float32), jnp.full(tile, n, jnp.int32)
+        time, site = chain.over_tiles(n, earlier, nobody)
+        site = jnp.min(jnp.where(time == jnp.min(time), site, n))
+        sites_ref[count] = site
+        chosen_ref[site] = site >= 0
+        marks_ref[site] = jnp.float32(0.0)
+        chain.barrier()
+        return count + 1
+
+    chain.barrier()
+    lax.while_loop(lambda count: count < length, ring, count)
+
+
+def repeated(
+    key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref,
+    *, n, tile, block, balance, interpret,
+):  # fmt: skip
+    """Sites with replacement: all draws are kept. Without usable weights, the heaviest site."""
+    chain = Chain(input_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
+    length = jnp.clip(length_ref[0], 0, n)
+    key = key_ref[0], key_ref[1]
+    clear(chain, chosen_ref)
+    table = tabulate(chain, False)
+
+    def heavier(at, best):
+        x = chain.values(at)
+        more = x > best[0]
+        return jnp.where(more, x, best[0]), jnp.where(more, at, best[1])
+
+    none = jnp.full(tile, -jnp.inf, jnp.float32), jnp.full(tile, n, jnp.int32)
+    most, at = chain.over_tiles(n, heavier, none)
+    heaviest = jnp.min(jnp.where(most == jnp.max(most), at, n))
+    heaviest = jnp.where(heaviest < n, heaviest, 0)
+
+    def some(step, none):
+        number = step * block + lax.iota(jnp.int32, block)
+        site = jnp.where(table.usable, draw(chain, table, key, number, False), heaviest)
+        parts.scatter(sites_ref, number, site, number < length)
+        parts.scatter(chosen_ref, site, number >= 0, number < length)
+        return none
+
+    lax.fori_loop(np.int32(0), parts.ceil_div(length, block), some, jnp.int32(0))
