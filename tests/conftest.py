@@ -5,8 +5,8 @@ import os
 # Most of the time is compiling: with few of LLVM's optimisations, half of it.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
 
-import jax  # noqa: E402
-import pytest  # noqa: E402
+import jax
+import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
