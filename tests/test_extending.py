@@ -22,7 +22,7 @@ class Glauber(hs.Kernel):
     def step(self, key, target, state, scale):
         key_site, key_value = jax.random.split(key)
         site = jax.random.randint(key_site, (), 0, target.num_sites)
-        prob = jax.nn.sigmoid(state.log_ratios.reshape(-1)[site])
+        prob = jax.nn.sigmoid(state.log_ratios.reshape(-1)[site])  # pyright: ignore
         flip = jax.random.bernoulli(key_value, prob)
         y = state.x.reshape(-1).at[site].add(flip.astype(state.x.dtype)) % 2
         y = y.reshape(target.shape)

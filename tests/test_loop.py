@@ -166,7 +166,7 @@ def test_updates_that_drift_are_corrected_every_1024_steps():
     """
     for chunk, warmup, draws in CUTS:
         run = hs.sample(
-            Drifting(np.full(4, 0.5)),
+            Drifting(np.full(4, 0.5)),  # pyright: ignore
             hs.RWM(),
             scale=hs.Fixed(2),
             chains=2,
@@ -181,7 +181,7 @@ def test_updates_that_drift_are_corrected_every_1024_steps():
 
 
 def test_long_scans_of_known_length_are_corrected_too():
-    target, kernel = Drifting(np.full(4, 0.5)), hs.RWM()
+    target, kernel = Drifting(np.full(4, 0.5)), hs.RWM()  # pyright: ignore
     tuner = fitted(hs.Fixed(2), kernel.scale_range(target))
     program = loop.Program(key=jax.random.key(0), target=target, kernel=kernel, tuner=tuner)
     x = jnp.zeros((2, 4), jnp.int8)

@@ -65,7 +65,7 @@ def test_exact_ratios_are_differences_of_log_prob(x64):
         for site in range(4):
             y = x.copy()
             y[site] = 1 - y[site]
-            np.testing.assert_allclose(ratios[site], target.log_prob(y) - log_prob, atol=1e-10)
+            np.testing.assert_allclose(ratios[site], target.log_prob(y) - log_prob, atol=1e-10)  # pyright: ignore
 
 
 def test_gradient_ratios_are_the_gradient(x64):
@@ -75,7 +75,7 @@ def test_gradient_ratios_are_the_gradient(x64):
     generic = hs.LogDensity(log_density, (4,))
     for x in X:
         for ours, theirs in zip(rbm().evaluate(x)[:2], generic.evaluate(x)[:2], strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-10)
+            np.testing.assert_allclose(ours, theirs, atol=1e-10)  # pyright: ignore
     assert np.abs(np.asarray(rbm().log_ratios(X[5]) - rbm("exact").log_ratios(X[5]))).max() > 1e-2
 
 

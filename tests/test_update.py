@@ -134,7 +134,7 @@ class ForgetsItsRatios(hs.Bernoulli):
 
 
 def test_broken_twin_is_told_apart(x64):
-    broken = ForgetsItsRatios(np.array([0.1, 0.5, 0.6, 0.95]))
+    broken = ForgetsItsRatios(np.array([0.1, 0.5, 0.6, 0.95]))  # pyright: ignore
     assert min(gaps(broken, 100, ratios=True)) > 0.1
     pi = hs.check.probabilities(broken)
     matrix = hs.check.transition_matrix(broken, hs.LBP(), 2)
@@ -156,7 +156,7 @@ def test_zero_density_stays_zero_under_tempering():
 BAD = {
     "beta": (lambda: hs.Tempered(TARGETS["rbm"](), TARGETS["rbm"](), 1.2), ValueError, r"\[0, 1\]"),
     "shapes": (lambda: hs.Tempered(TARGETS["rbm"](), TARGETS["ising"](), 0.5), ValueError, "agree"),
-    "no target": (lambda: hs.Tempered(3, TARGETS["rbm"](), 0.5), TypeError, "base must be"),
+    "no target": (lambda: hs.Tempered(3, TARGETS["rbm"](), 0.5), TypeError, "base must be"),  # pyright: ignore
 }
 
 

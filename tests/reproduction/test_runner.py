@@ -113,7 +113,7 @@ def test_cells_of_an_experiment_can_be_built(profile):
         for cell in runs[:: max(1, len(runs) // 3)]:
             if cell.size <= 100 or cell.model == "rbm":
                 assert cell.make_target().num_sites > 0
-                cell.make_sampler()
+                cell.make_kernel()
 
 
 def test_the_grid_goes_down_in_steps_from_the_rate_at_one():

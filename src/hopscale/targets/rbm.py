@@ -113,7 +113,7 @@ class RBM(Target):
         count("steps", steps, least=0)
         x = bits("x", x)
         self._flat(x)  # raises for states of another shape
-        return _gibbs(self, key, x, int(steps))
+        return _gibbs(self, key, jnp.asarray(x), int(steps))
 
     def _flat(self, x: ArrayLike) -> Float[Array, "*batch visible"]:
         x = jnp.asarray(x)

@@ -71,8 +71,8 @@ class Chain(NamedTuple):
     def note(self, at, number, mask):
         """Lower the marks of these sites to the numbers of the draws that fell on them."""
         if self.interpret:  # whose atomic operations know neither masks nor repeats
-            marks = self.marks[...]
-            self.marks[...] = marks.at[jnp.where(mask, at, self.n)].min(number, mode="drop")
+            marks = self.marks[...]  # pyright: ignore
+            self.marks[...] = marks.at[jnp.where(mask, at, self.n)].min(number, mode="drop")  # pyright: ignore
         else:
             plgpu.atomic_min(self.marks, at, number, mask=mask)
 
@@ -131,7 +131,7 @@ def tabulate(chain: Chain, later) -> Table:
 
 def draw(chain: Chain, table: Table, key, number, later):
     """The sites that draws of these numbers fall on."""
-    top = table.top.astype(jnp.uint32)
+    top = table.top.astype(jnp.uint32)  # pyright: ignore
     level = parts.high_product(parts.random_bits(key, 2 * number), top).astype(jnp.int32)
     column, half = jnp.zeros_like(number), chain.width // 2
     while half > 0:
@@ -175,7 +175,7 @@ def race(
         table = tabulate(chain, later)
         folded = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
         own = tuple(jnp.where(later, f, k) for f, k in zip(folded, key, strict=True))
-        most = jnp.where(table.usable, reference.most_draws(length - count), 0)
+        most = jnp.where(table.usable, reference.most_draws(length - count), 0)  # pyright: ignore
 
         def some(state):
             first, count = state
@@ -253,7 +253,7 @@ def repeated(
 
     def some(step, none):
         number = step * block + lax.iota(jnp.int32, block)
-        site = jnp.where(table.usable, draw(chain, table, key, number, False), heaviest)
+        site = jnp.where(table.usable, draw(chain, table, key, number, False), heaviest)  # pyright: ignore
         parts.scatter(sites_ref, number, site, number < length)
         parts.scatter(chosen_ref, site, number >= 0, number < length)
         return none
