@@ -54,6 +54,7 @@ def evaluations(model: EBM, x, number: int):
 
     def once(_, x):
         found = jax.vmap(model.evaluate)(x)
+        assert found.log_ratios is not None
         never = found.log_ratios > 1e30 + found.log_prob[:, None, None]
         return x ^ never.astype(x.dtype)
 
