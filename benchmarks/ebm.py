@@ -54,7 +54,8 @@ def evaluations(model: EBM, x, number: int):
 
     def once(_, x):
         found = jax.vmap(model.evaluate)(x)
-        never = found.log_ratios > 1e30 + found.log_prob[:, None, None]  # pyright: ignore
+        assert found.log_ratios is not None
+        never = found.log_ratios > 1e30 + found.log_prob[:, None, None]
         return x ^ never.astype(x.dtype)
 
     return jax.lax.fori_loop(0, number, once, x)
