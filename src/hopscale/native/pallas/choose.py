@@ -6,11 +6,11 @@ at each site, kept by atomic minima: of the draws that fall on a site, the one t
 number there came first. What one thread has written others read after a barrier.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax.experimental.pallas import triton as plgpu
 
 from hopscale.native import reference
@@ -23,9 +23,9 @@ LATE = np.float32(3e38)  # when a site without weight rings
 class Chain(NamedTuple):
     """The arrays of a chain, and what is fixed when a kernel is compiled."""
 
-    input: object
-    marks: object
-    edges: object
+    input: Any  # references to memory
+    marks: Any
+    edges: Any
     n: int
     tile: int
     block: int
@@ -78,9 +78,11 @@ class Chain(NamedTuple):
 
 
 class Table(NamedTuple):
-    scale: tuple
-    top: object
-    usable: object
+    """What a draw needs beside the sums in memory: the unit of weights, and the sum of all."""
+
+    scale: tuple[Array, Array]
+    top: Array
+    usable: Array
 
 
 def tabulate(chain: Chain, later) -> Table:
