@@ -1,15 +1,10 @@
 """What all tests share."""
 
-import os
+import jax
+import numpy as np
+import pytest
 
-# Most of the time is compiling: with few of LLVM's optimisations, half of it.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
-
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-
-import hopscale as hs  # noqa: E402
+import hopscale as hs
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
