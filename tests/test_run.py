@@ -29,8 +29,7 @@ EVERYTHING = {
 )
 def test_same_key_gives_the_same_run_whatever_the_chunks(kernel, more):
     runs = [
-        hs.sample(TARGET, kernel, chunk=chunk, **more, **SETTINGS)
-        for chunk in (None, 1, 7, 64)
+        hs.sample(TARGET, kernel, chunk=chunk, **more, **SETTINGS) for chunk in (None, 1, 7, 64)
     ]
     for other in runs[1:]:
         same(runs[0], other)
