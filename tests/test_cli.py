@@ -55,28 +55,40 @@ def test_states_are_saved(tmp_path):
     assert [f.name for f in tmp_path.iterdir()] == ["draws.npz"]
 
 
-def test_a_run_goes_on_from_what_was_saved(tmp_path):
-    file = tmp_path / "draws.npz"
-    command = ["sample", "bernoulli", "--size", "9", *QUICK, "--save", str(file), "--keep", "5"]
-    assert RUN.invoke(cli.app, command).exit_code == 0
-    before = np.load(file)["draws"]
-    done = RUN.invoke(cli.app, [*command, "--resume"])
+def test_a_run_goes_on_from_its_checkpoint(tmp_path):
+    file, states = tmp_path / "run.hop", tmp_path / "draws.npz"
+    command = ["sample", "bernoulli", "--size", "9", *QUICK, "--keep", "5"]
+    begin = [*command, "--checkpoint", str(file), "--save", str(states)]
+    assert RUN.invoke(cli.app, begin).exit_code == 0
+    before = np.load(states)["draws"]
+    assert "--resume, or give another file" in str(RUN.invoke(cli.app, begin[:-2]).exception)
+    done = RUN.invoke(cli.app, [*begin, "--resume", "--overwrite"])
     assert done.exit_code == 0, done.output
-    after = np.load(file)["draws"]
+    after = np.load(states)["draws"]
     assert after.shape == (4, 8, 9)
     np.testing.assert_array_equal(after[:, :4], before)
-    assert not np.array_equal(after[:, 4:], before)
-    again = ["bernoulli", "--size", "9", *QUICK, "--resume"]
-    assert "give --save too" in fails(*again)
-    assert "to go on from" in fails(*again, "--save", str(tmp_path / "other.npz"))
-    assert "(4, 8, 9)" in fails(*again[:1], "--size", "8", *again[3:], "--save", str(file))
+    longer = tmp_path / "longer.npz"  # of a run that was that long from the start
+    RUN.invoke(cli.app, [*command, "--draws", "40", "--save", str(longer)])
+    np.testing.assert_array_equal(after, np.load(longer)["draws"])
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    file = tmp_path / "run.hop"
+    own = ["bernoulli", "--size", "9", *QUICK]
+    again = ["--resume", "--checkpoint", str(file)]
+    assert "give --checkpoint too" in fails(*own, "--resume")
+    assert "to go on from" in fails(*own, *again)
+    assert RUN.invoke(cli.app, ["sample", *own, "--checkpoint", str(file)]).exit_code == 0
+    assert "seed" not in fails(*own, *again, "--config", "C3")
+    assert "is of another run" in fails(*own, *again, "--config", "C3")
+    assert "is of another run" in fails(*own, *again, "--seed", "3")
     file.write_bytes(file.read_bytes()[:100])
-    assert "damaged" in fails(*again, "--save", str(file))
+    assert "damaged" in fails(*own, *again)
 
 
 def test_wrong_arguments_say_what_is_right(tmp_path):
     assert "one of bernoulli, ising, fhmm" in fails("isng")
-    assert "lbp, gwg or rwm" in fails("ising", "--sampler", "mala")
+    assert "lbp, gwg, rwm, gibbs" in fails("ising", "--sampler", "mala")
     assert "C1, C2, C3" in fails("ising", "--config", "C4")
     assert "setting of bernoulli" in fails("ising", "--spacing", "even")
     assert "R = 99 for 25 sites" in fails("ising", "--size", "5", "--scale", "99")
@@ -109,7 +121,8 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
     monkeypatch.setattr(np, "savez_compressed", full)
     file = tmp_path / "draws.npz"
     file.write_bytes(b"before")
-    assert "No space left" in fails("bernoulli", "--size", "9", *QUICK, "--save", str(file))
+    save = ["--save", str(file), "--overwrite"]
+    assert "No space left" in fails("bernoulli", "--size", "9", *QUICK, *save)
     assert file.read_bytes() == b"before"
     assert [f.name for f in tmp_path.iterdir()] == ["draws.npz"]
 

@@ -187,7 +187,7 @@ def test_scales_are_adaptive_for_some_rate_or_fixed():
 @pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")  # a short run
 def test_a_trained_model_is_a_target(folder):
     few = ["--chains", "4", "--warmup", "5", "--draws", "5", "--json"]
-    done = RUN.invoke(cli.app, ["sample", "ebm", "--checkpoint", str(folder), *few])
+    done = RUN.invoke(cli.app, ["sample", "ebm", "--model", str(folder), *few])
     assert done.exit_code == 0, done.output
     result = json.loads(done.output)
     assert (result["target"], result["size"], result["config"]) == ("ebm", 64, None)
@@ -214,7 +214,7 @@ def test_wrong_arguments_say_what_is_right(folder, tmp_path):
     assert "average or last" in fails("evaluate", str(folder), "--weights", "first")
     assert "[0, 1]; got 1.5" in fails("evaluate", str(folder), "--resample", "1.5")
     assert "no checkpoint or directory" in fails("evaluate", str(tmp_path / "none"))
-    assert "give --checkpoint" in fails("sample", "ebm")
+    assert "give --model" in fails("sample", "ebm")
     assert "setting of ebm" in fails("sample", "ising", "--checkpoint", str(folder))
 
 

@@ -24,18 +24,15 @@ ENERGY = 0.3 * RNG.normal(size=(16, 6))
 
 
 def quadratic(x):
-    return x @ (PAIRS @ x)
+    return x @ (jnp.asarray(PAIRS, x.dtype) @ x)
 
 
 def categorical(code):
-    return jnp.sum(CODE * code) + 0.4 * jnp.sum(code[1:] * code[:-1])
+    return jnp.sum(jnp.asarray(CODE, code.dtype) * code) + 0.4 * jnp.sum(code[1:] * code[:-1])
 
 
-def network():
-    from hopscale.learn import EBM, networks
-
-    del networks
-    return EBM(lambda x: jnp.sum(jnp.tanh(x.reshape(-1) @ ENERGY)), hs.Bernoulli(np.full(16, 0.3)))
+def energy(x):
+    return jnp.sum(jnp.tanh(x.reshape(-1) @ jnp.asarray(ENERGY, x.dtype)))
 
 
 TARGETS = {
@@ -120,7 +117,7 @@ def test_single_precision_drifts_little_before_it_is_refreshed(name):
 
 def test_updates_of_an_energy_based_model_are_evaluations(x64):
     try:
-        target = network()
+        target = hs.learn.EBM(energy, hs.Bernoulli(np.full(16, 0.3)))
     except (ImportError, AttributeError) as error:
         pytest.skip(f"hopscale.learn is not there: {error}")
     assert max(gaps(target, 1000, ratios=True)) < 1e-10

@@ -82,7 +82,8 @@ class Statistic:
             trace = average(trace[:, : trace.shape[1] // 2 * 2].T, 2).T
         # Equal log-densities differ by what updates rounded off, in each chain by another amount:
         # ranks would take that for chains that disagree.
-        grid = RANKED_GRID * trace.std(dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            grid = RANKED_GRID * trace.std(dtype=np.float64) if trace.size else 0.0
         return diagnostics.r_hat(np.round(trace / grid) if grid > 0 else trace)
 
 

@@ -264,7 +264,7 @@ class Plan:
             statistics.append(_statistics(watched, programs[-1]))
         return Sampling(
             programs,
-            jnp.stack(states),
+            states,
             statistics,
             self.recorders,
             self.warmup,

@@ -4,7 +4,7 @@ One run, or many of one shape side by side: target, key and tuner then have one 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -121,7 +121,7 @@ class Sampling:
 
     Args:
         programs: one for each run, all of one shape.
-        x: where chains start, with an axis of runs and one of chains.
+        x: where the chains of each run start.
         statistics: one for each run.
         recorders: by name, the same for all runs.
         warmup, draws: steps.
@@ -133,7 +133,7 @@ class Sampling:
     def __init__(
         self,
         programs: list[Program],
-        x: State,
+        x: Sequence[State],
         statistics: list[Statistics],
         recorders: Mapping[str, Recorder],
         warmup: int,
@@ -144,13 +144,13 @@ class Sampling:
         began = time.perf_counter()
         self.programs, self.many = programs, len(programs) > 1
         self.program = stack(programs) if self.many else programs[0]
-        self.target, self.chains_each = programs[0].target, x.shape[1]
+        self.target, self.chains_each = programs[0].target, len(x[0])
         self.statistics = stack(statistics) if self.many else statistics[0]
         self.names = statistics[0].names
         self.recorders = dict(recorders)
         self.warmup, self.draws, self.thin = warmup, draws, thin
         self.rows = record.page_rows(self.chains_each)
-        self.start = (x if self.many else x[0], self.many)
+        self.start = (jnp.stack(x) if self.many else x[0], self.many)
         self.compiled = compiled
         if compiled:
             self.chains = _start(self.program, *self.start)
