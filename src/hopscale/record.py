@@ -277,15 +277,15 @@ def summarize(numbers: Array, rows: Array, resolution: int) -> Summary:
 def _summary(numbers: Array, rows: Array, resolution: int) -> Summary:
     numbers = numbers[:-1]
     taken = (jnp.arange(len(numbers)) < rows)[:, None, None]
-    kept = jnp.where(taken, numbers, 0.0)
-    mean = jnp.sum(kept, axis=0) / jnp.maximum(rows, 1).astype(numbers.dtype)
+    counted = jnp.where(taken, numbers, 0.0)
+    mean = jnp.sum(counted, axis=0) / jnp.maximum(rows, 1).astype(numbers.dtype)
     off = jnp.where(taken, numbers - mean[None], 0.0)
     first = len(STEP_NUMBERS)
     return Summary(
         mean=mean,
         squares=jnp.sum(off**2, axis=0),
-        blocks=average(kept[:, first:], resolution),
-        history=jnp.mean(kept[:, :first], axis=2),
+        blocks=average(counted[:, first:], resolution),
+        history=jnp.mean(counted[:, :first], axis=2),
     )
 
 
@@ -352,15 +352,15 @@ class Trace:
         rows = np.concatenate([self._loose, rows])
         while len(rows):
             width = self.block // resolution
-            whole = min(len(rows) // width, self._capacity - self._filled)
-            if not whole:
+            blocks = min(len(rows) // width, self._capacity - self._filled)
+            if not blocks:
                 break
-            self._make_room(self._filled + whole)
-            self._blocks[self._filled : self._filled + whole] = average(
-                rows[: whole * width], width
+            self._make_room(self._filled + blocks)
+            self._blocks[self._filled : self._filled + blocks] = average(
+                rows[: blocks * width], width
             )
-            self._filled += whole
-            rows = rows[whole * width :]
+            self._filled += blocks
+            rows = rows[blocks * width :]
             if self._filled == self._capacity:
                 self._filled //= 2
                 self._blocks[: self._filled] = average(self._blocks[: self._capacity], 2)

@@ -30,7 +30,7 @@ class ConvergenceWarning(UserWarning):
 
 @dataclasses.dataclass(frozen=True)
 class Statistic:
-    """A number for each chain and draw, and how well its mean is known.
+    """A number for each chain and draw, and how well its mean is defined.
 
     Attributes:
         trace: its history, of shape (chains, blocks), each entry the mean of `block` draws (1 in
@@ -157,8 +157,8 @@ class Run:
     def r_hat(self) -> float:
         """The largest R-hat of all statistics."""
         found = [statistic.r_hat for statistic in self.statistics.values()]
-        known = [value for value in found if not np.isnan(value)]
-        return max(known) if known else float("nan")
+        defined = [value for value in found if not np.isnan(value)]
+        return max(defined) if defined else float("nan")
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:

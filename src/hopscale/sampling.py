@@ -236,7 +236,7 @@ class Sampling:
         self.moments = Moments((runs, width, chains))
         self.trace = Trace((runs, len(self.names), chains), record.trace_capacity(chains))
         self.history = Trace((runs, len(STEP_NUMBERS)), HISTORY)
-        self.kept: np.ndarray | None = None
+        self.kept_states: np.ndarray | None = None
         recorders = self.recorders if phase == "draws" else {}
         self.observed = Observed(statistics=self.statistics, recorders=recorders)
         self.records = self._empty_records(recorders)
@@ -287,14 +287,14 @@ class Sampling:
         if self.records.states is None or not self.thin:
             return
         begin, end = self.done // self.thin, (self.done + steps) // self.thin
-        if self.kept is None:
+        if self.kept_states is None:
             shape = (len(self.programs), self.chains_each, self.draws // self.thin)
-            self.kept = np.empty((*shape, *self.target.shape), self.target.state_dtype)
+            self.kept_states = np.empty((*shape, *self.target.shape), self.target.state_dtype)
         if end > begin:
             states = np.asarray(self.records.states).reshape(
                 len(self.programs), -1, self.chains_each, *self.target.shape
             )
-            self.kept[:, :, begin:end] = np.swapaxes(states[:, : end - begin], 1, 2)
+            self.kept_states[:, :, begin:end] = np.swapaxes(states[:, : end - begin], 1, 2)
 
     def _summarize(self) -> record.Summary:
         numbers = self.records.page.numbers
@@ -362,9 +362,9 @@ class Sampling:
             "history": self.history.state(),
             "offender": self.offender,
         }
-        if self.kept is not None:
+        if self.kept_states is not None:
             done = self.done // self.thin if self.thin else 0
-            tree["kept"] = self.kept[:, :, :done]
+            tree["kept"] = self.kept_states[:, :, :done]
         if self.warmup_history is not None:
             tree["warmup_history"] = self.warmup_history.state()
         return tree
@@ -410,8 +410,8 @@ class Sampling:
         self.offender = tree["offender"]
         if tree.get("kept") is not None and self.thin:
             shape = (len(self.programs), self.chains_each, self.draws // self.thin)
-            self.kept = np.empty((*shape, *self.target.shape), self.target.state_dtype)
-            self.kept[:, :, : tree["kept"].shape[2]] = tree["kept"]
+            self.kept_states = np.empty((*shape, *self.target.shape), self.target.state_dtype)
+            self.kept_states[:, :, : tree["kept"].shape[2]] = tree["kept"]
         if tree.get("warmup_history") is not None:
             self.warmup_history = Trace((len(self.programs), len(STEP_NUMBERS)), HISTORY)
             self.warmup_history.restore(tree["warmup_history"])

@@ -113,7 +113,7 @@ def sample(
         weights=weights,
         model=model,
     )
-    made = _target(hs, target, size, seed, readings)
+    distribution = _target(hs, target, size, seed, readings)
     settings = _given(balance=balance, path=path, repeats=repeats, lengths=lengths)
     kernel = _kernel(hs, sampler, settings)
     if scale is not None and rate is not None:
@@ -122,20 +122,22 @@ def sample(
     if scale is not None or rate is not None:
         tuner = hs.Adaptive(rate) if scale is None else hs.Fixed(scale)
     _check_files(save, overwrite, checkpoint, resume)
-    kept = keep or ("last" if save else None)
+    keeping = keep or ("last" if save else None)
     plan = Plan.of(
-        [made],
+        [distribution],
         kernel,
         [seed],
         [tuner],
         chains,
         warmup,
         draws,
-        keep=int(kept) if kept and kept.lstrip("-").isdigit() else kept,
+        keep=int(keeping) if keeping and keeping.lstrip("-").isdigit() else keeping,
     )
     identity = {
         "target": target,
-        "size": made.num_hidden if target == "rbm" else size or SIZES[target] or made.num_sites,
+        "size": distribution.num_hidden
+        if target == "rbm"
+        else size or SIZES[target] or distribution.num_sites,
         "config": config or "C2" if "config" in READINGS[target] else None,
         "sampler": sampler,
         "settings": describe(kernel),
@@ -224,11 +226,11 @@ def _kernel(hs: Any, name: str, settings: dict):
     return kernels[name](**settings)
 
 
-def _refuse_foreign(name: str, settings: dict, known: dict[str, tuple[str, ...]]) -> None:
+def _refuse_foreign(name: str, settings: dict, owned: dict[str, tuple[str, ...]]) -> None:
     """Raise for a setting that belongs to another target or sampler."""
     for setting in settings:
-        if setting not in known[name]:
-            owners = " and ".join(owner for owner in known if setting in known[owner])
+        if setting not in owned[name]:
+            owners = " and ".join(owner for owner in owned if setting in owned[owner])
             raise ValueError(f"--{setting} is a setting of {owners}, not of {name}.")
 
 
