@@ -77,10 +77,10 @@ def transition_matrix(target: Target, kernel: Kernel, scale: float) -> Float[np.
     """
     _check(target, kernel, scale)
     everything = jnp.asarray(states(target))
-    scale = jnp.asarray(scale, target.dtype)
+    at = jnp.asarray(scale, target.dtype)
     matrix = np.zeros((len(everything), len(everything)))
     for row, x in enumerate(everything):
-        y, probability = _transitions(kernel, target, x, scale)
+        y, probability = _transitions(kernel, target, x, at)
         np.add.at(matrix[row], _index(target, y), np.asarray(probability, np.float64))
         matrix[row, row] += 1.0 - matrix[row].sum()
     return matrix

@@ -292,10 +292,10 @@ class Sampling:
         """Merge the summary of the last full page, once."""
         if self.pending is None:
             return
-        *page, begun = self.pending
+        summary, rows, resolution, begun = self.pending
         self.pending = None
-        self._add(*page, self.moments, self.trace, self.history)
-        self._find_offender(page[0], page[1], begun)
+        self._add(summary, rows, resolution, self.moments, self.trace, self.history)
+        self._find_offender(summary, rows, begun)
 
     def _add(self, summary, rows: int, resolution: int, moments, trace, history) -> None:
         mean, squares, blocks, means = map(np.asarray, summary)
