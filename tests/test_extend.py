@@ -25,9 +25,9 @@ def test_extended_equals_uninterrupted(chunk):
 
 @pytest.mark.parametrize("kernel", [hs.GWG(), hs.RWM()], ids=lambda k: k.name)
 def test_any_kernel_and_tuner_go_on(kernel):
-    own = {"scale": hs.Adaptive(0.4, per_chain=True)}
-    whole = hs.sample(TARGET, kernel, **settings(90), **own)  # pyright: ignore
-    same(whole, hs.sample(TARGET, kernel, **settings(31), **own).extend(59))  # pyright: ignore
+    scale = hs.Adaptive(0.4, per_chain=True)
+    whole = hs.sample(TARGET, kernel, scale=scale, **settings(90))
+    same(whole, hs.sample(TARGET, kernel, scale=scale, **settings(31)).extend(59))
 
 
 def test_block_gibbs_goes_on():

@@ -1,5 +1,7 @@
 """How to add a kernel, a proposal, a target, a tuner and a recorder: a few lines each."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,7 +24,8 @@ class Glauber(hs.Kernel):
     def step(self, key, target, state, scale):
         key_site, key_value = jax.random.split(key)
         site = jax.random.randint(key_site, (), 0, target.num_sites)
-        prob = jax.nn.sigmoid(state.log_ratios.reshape(-1)[site])  # pyright: ignore
+        assert state.log_ratios is not None
+        prob = jax.nn.sigmoid(state.log_ratios.reshape(-1)[site])
         flip = jax.random.bernoulli(key_value, prob)
         y = state.x.reshape(-1).at[site].add(flip.astype(state.x.dtype)) % 2
         y = y.reshape(target.shape)
@@ -116,7 +119,7 @@ class Transitions(hs.record.Recorder):
         return np.asarray(memory["flips"])
 
 
-def means(target, kernel=None, **settings):
+def means(target, kernel=None, **settings) -> tuple[float, Any]:
     """How far the means of a run are from enumeration, in standard errors; and the run."""
     run = hs.sample(
         target, kernel, chains=100, warmup=200, draws=500, keep=5, progress=False, **settings
@@ -141,7 +144,7 @@ def test_a_proposal():
     target = small_targets()["quadratic"]
     off, run = means(target, Neighbours())
     assert off < most_errors(4, 100)
-    assert 1 <= run.scale <= 2
+    assert 1 <= float(run.scale) <= 2
     for scale in (1, 2.5, 4):
         assert hs.check.invariance(target, Neighbours(), scale, false_alarm=FALSE_ALARM)
 
@@ -160,7 +163,7 @@ def test_a_target(x64):
 def test_a_tuner():
     off, run = means(small_targets()["bernoulli"], scale=Halving())
     assert off < most_errors(4, 100)
-    assert 1 <= run.scale <= 2
+    assert 1 <= float(run.scale) <= 2
     assert run.warmup_history["scale"].max() == 2
 
 

@@ -76,7 +76,8 @@ def test_a_run_agrees_with_enumeration():
 
 def test_a_step_is_target_gibbs():
     target, key = small_rbm(), jax.random.key(3)
-    state, info = hs.BlockGibbs(2).step(key, target, hs.BlockGibbs().init(target, X[5]), 1.0)  # pyright: ignore
+    start = hs.BlockGibbs().init(target, jnp.asarray(X[5]))
+    state, info = hs.BlockGibbs(2).step(key, target, start, jnp.ones(()))
     np.testing.assert_array_equal(state.x, target.gibbs(key, X[5], steps=2))
     assert float(state.log_prob) == pytest.approx(float(target.log_prob(state.x)), rel=1e-6)
     assert (float(info.accept_prob), bool(info.accepted)) == (1.0, True)

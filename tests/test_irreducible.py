@@ -83,6 +83,7 @@ def visited(kernel):
 def test_a_flat_target_is_seen_whole():
     seen, scale = visited(hs.LBP())
     assert min(seen) > 500
+    assert isinstance(scale, float)
     assert scale <= 5
 
 

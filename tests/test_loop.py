@@ -156,6 +156,10 @@ class Drifting(hs.Bernoulli):
         return after._replace(log_prob=evaluation.log_prob + 1.0)
 
 
+def drifting() -> hs.Target:
+    return Drifting(np.full(4, 0.5))  # pyright: ignore
+
+
 CUTS = [(None, 0, 2200), (7, 0, 2200), (1000, 0, 2200), (1024, 0, 2200), (None, 1000, 60)]
 
 
@@ -166,7 +170,7 @@ def test_updates_that_drift_are_corrected_every_1024_steps():
     """
     for chunk, warmup, draws in CUTS:
         run = hs.sample(
-            Drifting(np.full(4, 0.5)),  # pyright: ignore
+            drifting(),
             hs.RWM(),
             scale=hs.Fixed(2),
             chains=2,
@@ -181,7 +185,7 @@ def test_updates_that_drift_are_corrected_every_1024_steps():
 
 
 def test_long_scans_of_known_length_are_corrected_too():
-    target, kernel = Drifting(np.full(4, 0.5)), hs.RWM()  # pyright: ignore
+    target, kernel = drifting(), hs.RWM()
     tuner = fitted(hs.Fixed(2), kernel.scale_range(target))
     program = loop.Program(key=jax.random.key(0), target=target, kernel=kernel, tuner=tuner)
     x = jnp.zeros((2, 4), jnp.int8)

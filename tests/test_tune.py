@@ -111,6 +111,8 @@ def test_scales_of_each_chain_can_be_fixed_again():
     settings = {**SETTINGS, "chains": 3}
     tuned = hs.sample(TARGET, scale=hs.Adaptive(per_chain=True), **settings)
     again = hs.sample(TARGET, scale=hs.Fixed(tuned.scale), **settings)
+    assert isinstance(again.scale, np.ndarray)
+    assert isinstance(tuned.scale, np.ndarray)
     np.testing.assert_allclose(again.scale, tuned.scale)
     with pytest.raises(ValueError, match="each of 4 chains"):
         hs.sample(TARGET, scale=hs.Fixed(tuned.scale), **{**settings, "chains": 4})

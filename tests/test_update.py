@@ -1,6 +1,7 @@
 """Updating an evaluation after a move, against evaluating from scratch."""
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -150,10 +151,11 @@ def test_zero_density_stays_zero_under_tempering():
     assert hs.Tempered(base, target, 1.0).log_prob(np.array([1, 0])) == -np.inf
 
 
+P: Any = 0.3
 BAD = {
     "beta": (lambda: hs.Tempered(TARGETS["rbm"](), TARGETS["rbm"](), 1.2), ValueError, r"\[0, 1\]"),
     "shapes": (lambda: hs.Tempered(TARGETS["rbm"](), TARGETS["ising"](), 0.5), ValueError, "agree"),
-    "no target": (lambda: hs.Tempered(3, TARGETS["rbm"](), 0.5), TypeError, "base must be"),  # pyright: ignore
+    "no target": (lambda: hs.Tempered(P, TARGETS["rbm"](), 0.5), TypeError, "base must be"),
 }
 
 
