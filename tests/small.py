@@ -16,6 +16,7 @@ def small_targets() -> dict[str, hs.Target]:
     return {
         "one site": hs.Bernoulli(np.array([0.3])),
         "bernoulli": hs.Bernoulli(np.array([0.1, 0.5, 0.6, 0.95])),
+        "flat": hs.Bernoulli(np.full(4, 0.52)),
         "ising": hs.Ising(rng.normal(size=(2, 2)), 0.4),
         "symmetric ising": hs.Ising(np.zeros((2, 2)), 0.7),
         "fhmm": hs.FHMM(np.array([0.4, -1.2]), np.array([0.8, -0.5]), 0.1, 0.9),
