@@ -1,5 +1,6 @@
 """Runs to compare: a small target, short settings, and equality bit for bit."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -29,6 +30,17 @@ def same(a: hs.Run, b: hs.Run) -> None:
             np.testing.assert_array_equal(getattr(ours, part), getattr(theirs, part), name)
     for name in ("warmup_history", "history", "recorded"):
         jax.tree.map(np.testing.assert_array_equal, dict(getattr(a, name)), dict(getattr(b, name)))
+
+
+def alike(a: hs.Run, b: hs.Run) -> None:
+    """Raise unless two runs went the same way; another program may round otherwise."""
+    assert (a.chains, a.warmup, a.num_draws) == (b.chains, b.warmup, b.num_draws)
+    np.testing.assert_array_equal(a.last, b.last)
+    np.testing.assert_allclose(a.scale, b.scale, rtol=1e-5)
+    np.testing.assert_allclose(a.distance_by_chain, b.distance_by_chain, rtol=1e-5)
+    for name, ours in a.statistics.items():
+        np.testing.assert_allclose(ours.trace, b.statistics[name].trace, rtol=1e-4, atol=1e-4)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5), dict(a.recorded), dict(b.recorded))
 
 
 def errors_away(by_chain: np.ndarray, truth: np.ndarray) -> float:

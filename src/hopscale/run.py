@@ -104,7 +104,7 @@ def sample_many(
     """Many runs of one shape side by side, as one compiled program.
 
     Targets, keys and tuners (rates, scales) may differ from run to run; shapes, the kernel and the
-    kinds of target and tuner may not. Each run is the one that `sample` would give.
+    kinds of target and tuner may not. Each run is the one that `sample` would give, up to rounding.
 
     Args:
         targets: one for each run, or one for all.

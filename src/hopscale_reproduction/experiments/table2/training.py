@@ -87,7 +87,7 @@ def _train(cell: TrainingCell, images: Any, context: Context) -> Any:
         learn.EBM(network, learn.base_of(images.train)),
         images.train,
         iterations=profile.iterations,
-        sampler=LBP(balance),
+        kernel=LBP(balance, lengths="paper"),
         scale=Adaptive() if variant == TUNED else Fixed(1),
         settings=learn.PCD(
             steps=cell.steps,
@@ -102,8 +102,6 @@ def _train(cell: TrainingCell, images: Any, context: Context) -> Any:
         minutes=None if math.isinf(left) else left / 60,
         any_steps=True,
     )
-    if trained.interrupted:
-        raise KeyboardInterrupt  # the checkpoints stay, for the next time
     if trained.iterations < profile.iterations or context.seconds_left() <= 0:
         raise OutOfTimeError
     return trained
