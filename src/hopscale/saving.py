@@ -84,7 +84,8 @@ def enter(path: str | Path, plan: Plan, resumed: Any) -> tuple[Any, Callable[[Sa
     files.check_writable(path, overwrite=True)
 
     def write(job: Sampling) -> None:
-        _write(path, plan, job.counters(), job.arrays(), interrupted=job.room() > 0)
+        unfinished = job.room() > 0  # first: it may enter the next phase, and take the arrays over
+        _write(path, plan, job.counters(), job.arrays(), interrupted=unfinished)
 
     return resumed, write
 
