@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopscale import diagnostics
-from hopscale.record import Trace
+from hopscale.pages import Trace
 
 
 def autoregressive(rho, chains, n, seed=0):

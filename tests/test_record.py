@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import record
-from hopscale.record import Moments, Trace
+from hopscale import pages
+from hopscale.pages import Moments, Trace
 from runs import SETTINGS, TARGET
 
 # -- Histories of bounded length. ----------------------------------------------------------------
@@ -21,7 +21,7 @@ def paged(values, rows, capacity):
     for start in range(0, len(values), rows):
         page, resolution = values[start : start + rows], min(trace.block, rows)
         whole = len(page) // resolution * resolution
-        trace.add(record.average(page[:whole], resolution), resolution)
+        trace.add(pages.average(page[:whole], resolution), resolution)
     return trace
 
 
@@ -51,7 +51,7 @@ def test_a_trace_goes_on_from_its_state():
     for trace in (second, copy):
         for start in range(200, 512, 4):
             page, resolution = values[start : start + 4], min(trace.block, 4)
-            trace.add(record.average(page, resolution), resolution)
+            trace.add(pages.average(page, resolution), resolution)
         np.testing.assert_array_equal(trace.values, whole.values)
         assert trace.block == whole.block
 
@@ -69,7 +69,7 @@ def test_moments_of_pages_are_those_of_all():
 
 def test_memory_of_traces_does_not_grow_with_chains():
     for chains in (1, 100, 10_000, 10**6):
-        capacity, rows = record.trace_capacity(chains), record.page_rows(chains)
+        capacity, rows = pages.trace_capacity(chains), pages.page_rows(chains)
         assert capacity >= 1024
         assert capacity * chains <= max(2**22, 1024 * chains)
         assert rows & (rows - 1) == capacity & (capacity - 1) == 0

@@ -23,7 +23,7 @@ from rich.table import Table
 from hopscale import loop, native, paper
 from hopscale.host import drive
 from hopscale.kernels import GWG, LBP, RWM, Kernel, Metropolis
-from hopscale.run import Plan
+from hopscale.plan import Plan
 from hopscale.target import Target
 from hopscale.tune import Fixed
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from hopscale import diagnostics
 from hopscale.advice import advice
 from hopscale.kernels.kernel import Kernel
-from hopscale.record import STEP_NUMBERS, average
+from hopscale.pages import STEP_NUMBERS, average
 from hopscale.target import Target
 from hopscale.tune import Tuner
 

@@ -3,30 +3,23 @@
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
 from hopscale import arguments, host, sampling, validate
-from hopscale import record as record_module
 from hopscale.host import Interrupted
 from hopscale.kernels import LBP
 from hopscale.kernels.kernel import Kernel
-from hopscale.loop import Program
-from hopscale.record import STEP_NUMBERS, Hamming, Moments, Recorder, Statistics, Trace
-from hopscale.results import MAIN, ConvergenceWarning, Run, Statistic, history_by_name
+from hopscale.pages import STEP_NUMBERS, Moments, Trace
+from hopscale.plan import Plan, Record
+from hopscale.results import ConvergenceWarning, Run, Statistic, history_by_name
 from hopscale.sampling import Sampling
-from hopscale.target import State, Target
-from hopscale.tune import Tuner, fitted
-
-DIRECTIONS = 3  # random states, the distances to which tell whether chains agree
-
-Record = Callable | Recorder | Mapping[str, Callable | Recorder]
+from hopscale.target import Target
+from hopscale.tune import Tuner
 
 
 def sample(
@@ -159,176 +152,6 @@ def extend(
     return run_plan(plan, (counters, arrays), progress, chunk, checkpoint)
 
 
-# -- What runs are made of. ----------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """All settings of one run, or of many side by side, checked."""
-
-    targets: tuple[Target, ...]
-    kernel: Kernel
-    keys: tuple[Key[Array, ""], ...]
-    tuners: tuple[Tuner, ...]
-    functions: tuple[Mapping[str, Callable], ...]
-    recorders: Mapping[str, Recorder]
-    chains: int
-    warmup: int
-    draws: int
-    init: Any
-    keep: str | int | None
-    defaults: bool = True  # whether the statistics that are always there are
-
-    @staticmethod
-    def of(
-        targets: Sequence[Target],
-        kernel: Kernel,
-        keys: Sequence[Any],
-        scales: Sequence[Tuner | None],
-        chains: int,
-        warmup: int,
-        draws: int,
-        record: Any = None,
-        init: Any = None,
-        keep: str | int | None = None,
-        chunk: int | None = None,
-        defaults: bool = True,
-    ) -> "Plan":
-        for target, scale in zip(targets, scales, strict=True):
-            arguments.check(target, kernel, scale, chains, warmup, draws, chunk)
-        arguments.thinning(keep, draws)
-        each = record if isinstance(record, list | tuple) else [record] * len(targets)
-        if len(each) != len(targets):
-            raise ValueError(f"record must hold one entry for each of {len(targets)} runs.")
-        split = [split_record(one) for one in each]
-        if isinstance(record, list | tuple) and len(each) > 1 and any(own for _, own in split):
-            raise ValueError(
-                "recorders are the same for all runs side by side: give one record for all; only "
-                "functions may differ from run to run."
-            )
-        plan = Plan(
-            targets=tuple(targets),
-            kernel=kernel,
-            keys=tuple(map(validate.as_key, keys)),
-            tuners=tuple(
-                fitted(scale, kernel.scale_range(target))
-                for target, scale in zip(targets, scales, strict=True)
-            ),
-            functions=tuple(functions for functions, _ in split),
-            recorders=split[0][1],
-            chains=chains,
-            warmup=warmup,
-            draws=draws,
-            init=init,
-            keep=keep,
-            defaults=defaults,
-        )
-        plan.check_memory()
-        return plan
-
-    @property
-    def thin(self) -> int | None:
-        return arguments.thinning(self.keep, self.draws)
-
-    def check_memory(self) -> None:
-        """Raise if what the run needs is more than there is."""
-        target, runs = self.targets[0], len(self.targets)
-        states = runs * self.chains * target.num_sites
-        # A state, its log-ratios at x and at y, and about as much again while a step is computed.
-        values = max(target.num_states, 1) if target.num_states > 2 else 1
-        needed = states * (4 * target.state_dtype.itemsize + 6 * 4 * values)
-        kept = states * (self.draws // self.thin) * target.state_dtype.itemsize if self.thin else 0
-        available = validate.memory()
-        if needed + kept > available:
-            advice = (
-                "Keep fewer of them (keep=n for every n-th), or record statistics instead."
-                if kept > needed
-                else "Use fewer chains."
-            )
-            raise MemoryError(
-                f"the run would need about {_bytes(needed)} for its chains and {_bytes(kept)} for "
-                f"kept states; {_bytes(available)} are there. {advice}"
-            )
-
-    def begin(self, compiled: bool = True) -> Sampling:
-        """The run before its first step, compiled unless that is to wait for the first one."""
-        programs, states, statistics = [], [], []
-        for target, key, tuner, functions in zip(
-            self.targets, self.keys, self.tuners, self.functions, strict=True
-        ):
-            key_init, key_origin, key_run = jax.random.split(key, 3)
-            programs.append(Program(key=key_run, target=target, kernel=self.kernel, tuner=tuner))
-            states.append(arguments.initial_states(target, self.chains, self.init, key_init))
-            default = _default_functions(target, key_origin) if self.defaults else {}
-            watched = {**default, **functions}
-            statistics.append(_statistics(watched, programs[-1]))
-        return Sampling(
-            programs,
-            states,
-            statistics,
-            self.recorders,
-            self.warmup,
-            self.draws,
-            self.thin,
-            compiled,
-        )
-
-
-def _default_functions(target: Target, key: Key[Array, ""]) -> dict[str, Callable]:
-    """What is always watched: the log-probability, and distances to random states."""
-    found: dict[str, Callable] = {"log_prob": record_module.log_prob}
-    for i in range(DIRECTIONS):
-        name = MAIN if i == 0 else f"{MAIN}_{i + 1}"
-        found[name] = Hamming(_uniform(target, key if i == 0 else jax.random.fold_in(key, i)))
-    return found
-
-
-def random_state(target: Target, key: Any) -> State:
-    """The state to which the statistic "hamming" of a run with this key is the distance."""
-    return _uniform(target, jax.random.split(validate.as_key(key), 3)[1])
-
-
-def _uniform(target: Target, key: Key[Array, ""]) -> State:
-    drawn = jax.random.randint(key, target.shape, 0, target.num_states)
-    return drawn.astype(target.state_dtype)
-
-
-def split_record(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]:
-    """What the user asked to remember, by name."""
-    if record is None:
-        return {}, {}
-    if isinstance(record, list | tuple):
-        raise TypeError(
-            f"record takes several things by name, as in {{'ones': ones}}; got {record!r}."
-        )
-    if not isinstance(record, Mapping):
-        record = {getattr(record, "__name__", type(record).__name__): record}
-    for name in record:
-        if not isinstance(name, str) or name == "log_prob" or name.startswith(MAIN):
-            raise ValueError(
-                f"record names things by strings other than 'log_prob' and '{MAIN}...', which are "
-                f"always recorded; got {name!r}."
-            )
-    recorders = {name: value for name, value in record.items() if isinstance(value, Recorder)}
-    return {n: v for n, v in record.items() if n not in recorders}, recorders
-
-
-def _statistics(functions: Mapping[str, Callable], program: Program) -> Statistics:
-    """The functions, and the names of the numbers they give for this program."""
-
-    def one(key):
-        x = jnp.zeros(program.target.shape, program.target.state_dtype)
-        state = program.kernel.init(program.target, x)
-        scale = jnp.ones((), program.target.dtype)
-        return program.kernel.step(key, program.target, state, scale)
-
-    state, info = eqx.filter_eval_shape(one, program.key)
-    return Statistics(functions, state, info)
-
-
-# -- Running. ------------------------------------------------------------------------------------
-
-
 def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkpoint: Any) -> Run:
     """Run a plan, from the beginning or from where it was left, to its end."""
     save = None
@@ -429,11 +252,3 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
         interrupted=interrupted,
         resumable=None if plan is None else (plan, job.counters(), job.arrays()),
     )
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} TB"

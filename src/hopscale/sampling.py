@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from hopscale import arguments, loop, record
+from hopscale import arguments, loop, pages
 from hopscale.loop import Chains, Program
-from hopscale.record import STEP_NUMBERS, Moments, Page, Recorder, Statistics, Trace
+from hopscale.pages import STEP_NUMBERS, Moments, Page, Trace
+from hopscale.record import Recorder, Statistics
 from hopscale.target import State
 
 STATE_BYTES = 2**26  # of kept states on the device, at most
@@ -80,7 +81,7 @@ def _advance_one(program: Program, observed: Observed, span: Span, chains, recor
 
     def visit(row, active, chains: Chains, info, records: Records) -> Records:
         page, states, memories = records
-        numbers = record.row_of(observed.statistics, chains, info, page.numbers.dtype)
+        numbers = pages.row_of(observed.statistics, chains, info, page.numbers.dtype)
         # The last row of a buffer is for steps that do not count.
         here = jnp.where(active, span.row + row, len(page.numbers) - 1)
         page = Page(numbers=put(page.numbers, numbers, here, axis=0))
@@ -149,7 +150,7 @@ class Sampling:
         self.names = statistics[0].names
         self.recorders = dict(recorders)
         self.warmup, self.draws, self.thin = warmup, draws, thin
-        self.rows = record.page_rows(self.chains_each)
+        self.rows = pages.page_rows(self.chains_each)
         self.start = (jnp.stack(x) if self.many else x[0], self.many)
         self.compiled = compiled
         if compiled:
@@ -230,11 +231,11 @@ class Sampling:
         """Begin to warm up; or freeze the scale and begin to draw."""
         runs, chains = len(self.programs), self.chains_each
         self.phase, self.done, self.row = phase, 0, 0
-        self.pending: tuple[record.Summary, int, int, Begun | None] | None = None
+        self.pending: tuple[pages.Summary, int, int, Begun | None] | None = None
         self.begun: Begun | None = None
         width = len(STEP_NUMBERS) + len(self.names)
         self.moments = Moments((runs, width, chains))
-        self.trace = Trace((runs, len(self.names), chains), record.trace_capacity(chains))
+        self.trace = Trace((runs, len(self.names), chains), pages.trace_capacity(chains))
         self.history = Trace((runs, len(STEP_NUMBERS)), HISTORY)
         self.kept_states: np.ndarray | None = None
         recorders = self.recorders if phase == "draws" else {}
@@ -258,7 +259,7 @@ class Sampling:
             groups = min(max(STATE_BYTES // size, 1), self.rows)
             states = jnp.zeros((groups + 1, chains, *target.shape), target.state_dtype)
         one = Records(
-            page=record.empty_page(self.statistics, target, chains),
+            page=pages.empty_page(self.statistics, target, chains),
             states=states,
             memories={name: r.init(target, chains) for name, r in recorders.items()},
         )
@@ -296,10 +297,10 @@ class Sampling:
             )
             self.kept_states[:, :, begin:end] = np.swapaxes(states[:, : end - begin], 1, 2)
 
-    def _summarize(self) -> record.Summary:
+    def _summarize(self) -> pages.Summary:
         numbers = self.records.page.numbers
         rows = jnp.asarray(self.row, jnp.int32)
-        return record.summarize(numbers if self.many else numbers[None], rows, self.resolution)
+        return pages.summarize(numbers if self.many else numbers[None], rows, self.resolution)
 
     def _merge(self) -> None:
         """Merge the summary of the last full page, once."""
@@ -316,7 +317,7 @@ class Sampling:
         trace.add(np.swapaxes(blocks, 0, 1)[: rows // resolution], resolution)
         history.add(np.swapaxes(means, 0, 1)[:rows], 1)
 
-    def _find_offender(self, summary: record.Summary, rows: int, begun: Begun | None) -> None:
+    def _find_offender(self, summary: pages.Summary, rows: int, begun: Begun | None) -> None:
         """The first invalid proposal of a page: take its steps again, up to that one."""
         if self.offender is not None or begun is None:
             return

@@ -17,8 +17,9 @@ import numpy as np
 
 from hopscale import files, storage
 from hopscale.identity import differences, identity
+from hopscale.plan import Plan, split_record
 from hopscale.results import Run
-from hopscale.run import Plan, make_runs
+from hopscale.run import make_runs
 from hopscale.sampling import Sampling
 from hopscale.storage import FileError, Stored
 from hopscale.target import Target
@@ -153,7 +154,6 @@ def _refuse_other(path, found: Any, needed: Any) -> None:
 
 def _given(stored: Stored, target, kernel, record) -> dict[str, Any]:
     """The parts of a run: those that were passed, and the others as the file has them."""
-    from hopscale.run import split_record
 
     functions, recorders = split_record(record)
     passed = {"target": target, "kernel": kernel}

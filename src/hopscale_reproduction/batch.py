@@ -15,8 +15,9 @@ from jaxtyping import Array, Float
 
 from hopscale.host import drive
 from hopscale.kernels import Info, ScaleRange
+from hopscale.plan import Plan
 from hopscale.results import Run
-from hopscale.run import Plan, make_runs
+from hopscale.run import make_runs
 from hopscale.tune import Tuner, TunerState
 from hopscale_reproduction.cells import Cell
 

@@ -98,8 +98,9 @@ def sample(
     """
     import hopscale as hs
     from hopscale import saving
+    from hopscale.plan import Plan
     from hopscale.results import describe
-    from hopscale.run import Plan, run_plan
+    from hopscale.run import run_plan
 
     readings = _given(
         config=config,

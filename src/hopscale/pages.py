@@ -1,0 +1,197 @@
+"""Pages of numbers: written in the loop, summarised on the device, merged on the host.
+
+Every step writes a row: what it accepted and how far it went, and its statistics. A full page is
+reduced on the device to means, squared deviations and averages of blocks; the host adds these up
+in `Moments` and `Trace`, whose size does not depend on the length of the run.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from hopscale.kernels.kernel import Info
+from hopscale.loop import Chains
+from hopscale.record import Statistics
+from hopscale.target import Target
+
+# What every step leaves beside the statistics.
+STEP_NUMBERS = ("accept_prob", "distance", "invalid", "scale")
+
+
+class Page(NamedTuple):
+    """A buffer with a row for each step, and one more for steps that do not count."""
+
+    numbers: Float[Array, "rows+1 numbers chains"]
+
+
+class Summary(NamedTuple):
+    """A page: mean and summed squared deviations over its steps, and its history.
+
+    Attributes:
+        mean, squares: by number and chain.
+        blocks: averages of the statistics over `resolution` steps each, chain by chain.
+        history: the mean over chains of each step's numbers.
+    """
+
+    mean: Float[Array, "numbers chains"]
+    squares: Float[Array, "numbers chains"]
+    blocks: Float[Array, "blocks statistics chains"]
+    history: Float[Array, "rows steps"]
+
+
+def page_rows(chains: int) -> int:
+    """How many steps a page holds: some megabytes, whatever the number of chains."""
+    rows = 2048
+    while rows > 128 and rows * chains > 2**21:
+        rows //= 2
+    return rows
+
+
+def empty_page(statistics: Statistics, target: Target, chains: int) -> Page:
+    width = len(STEP_NUMBERS) + len(statistics.names)
+    return Page(numbers=jnp.zeros((page_rows(chains) + 1, width, chains), target.dtype))
+
+
+def row_of(statistics: Statistics, chains: Chains, info: Info, dtype) -> Array:
+    """What one step leaves in its row of a page."""
+    found = jax.vmap(lambda state, info: statistics(state, info, dtype))(chains.states, info)
+    scale = jnp.broadcast_to(chains.tuner.scale, info.accept_prob.shape)
+    step = (info.accept_prob, info.distance, info.invalid, scale)
+    return jnp.concatenate([jnp.stack([number.astype(dtype) for number in step]), found.T])
+
+
+@partial(jax.jit, static_argnames="resolution")
+def summarize(numbers: Array, rows: Array, resolution: int) -> Summary:
+    """The summary of the first `rows` rows of pages along the first axis."""
+    return jax.vmap(lambda page: _summary(page, rows, resolution))(numbers)
+
+
+def _summary(numbers: Array, rows: Array, resolution: int) -> Summary:
+    numbers = numbers[:-1]
+    taken = (jnp.arange(len(numbers)) < rows)[:, None, None]
+    counted = jnp.where(taken, numbers, 0.0)
+    mean = jnp.sum(counted, axis=0) / jnp.maximum(rows, 1).astype(numbers.dtype)
+    off = jnp.where(taken, numbers - mean[None], 0.0)
+    first = len(STEP_NUMBERS)
+    return Summary(
+        mean=mean,
+        squares=jnp.sum(off**2, axis=0),
+        blocks=average(counted[:, first:], resolution),
+        history=jnp.mean(counted[:, :first], axis=2),
+    )
+
+
+def average(rows, width: int):
+    """Averages over `width` rows (a power of two), by halving: the same tree however they came."""
+    while width > 1:
+        rows, width = 0.5 * (rows[0::2] + rows[1::2]), width // 2
+    return rows
+
+
+class Moments:
+    """Mean and variance over steps, from the summaries of pages (Chan, Golub and LeVeque)."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.count, self._mean, self._squares = 0, np.zeros(shape), np.zeros(shape)
+
+    def add(self, count: int, mean: np.ndarray, squares: np.ndarray) -> None:
+        if not count:
+            return
+        gap, total = mean.astype(np.float64) - self._mean, self.count + count
+        self._squares += squares + gap**2 * (self.count * count / total)
+        self._mean += gap * (count / total)
+        self.count = total
+
+    @property
+    def mean(self) -> np.ndarray:
+        """NaN before the first step."""
+        return self._mean.copy() if self.count else np.full_like(self._mean, np.nan)
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Over n, not n - 1."""
+        return self._squares / self.count if self.count else np.full_like(self._squares, np.nan)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"count": np.asarray(self.count), "mean": self._mean, "squares": self._squares}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self.count = int(state["count"])
+        self._mean, self._squares = state["mean"].copy(), state["squares"].copy()
+
+
+class Trace:
+    """A history in at most `capacity` blocks of equal length.
+
+    While the run is short a block is one step. When the blocks run out, neighbours are averaged
+    and blocks become twice as long. Averages of blocks carry the same information on the
+    variance of the mean, so the effective sample size can still be had from them.
+    """
+
+    def __init__(self, shape: tuple[int, ...], capacity: int):
+        self.block = 1
+        self._capacity = capacity + capacity % 2
+        self._blocks = np.zeros((0, *shape), np.float32)
+        self._filled = 0
+        self._loose = np.zeros((0, *shape), np.float32)
+
+    def add(self, rows: np.ndarray, resolution: int) -> None:
+        """Append rows, each the average of `resolution` steps.
+
+        Pages are a power of two long, and so are blocks: rows are left over, for the next call,
+        only where a block is longer than a page.
+        """
+        rows = np.concatenate([self._loose, rows])
+        while len(rows):
+            width = self.block // resolution
+            blocks = min(len(rows) // width, self._capacity - self._filled)
+            if not blocks:
+                break
+            self._make_room(self._filled + blocks)
+            self._blocks[self._filled : self._filled + blocks] = average(
+                rows[: blocks * width], width
+            )
+            self._filled += blocks
+            rows = rows[blocks * width :]
+            if self._filled == self._capacity:
+                self._filled //= 2
+                self._blocks[: self._filled] = average(self._blocks[: self._capacity], 2)
+                self.block *= 2
+        self._loose = rows
+
+    def _make_room(self, size: int) -> None:
+        if size > len(self._blocks):
+            room = min(self._capacity, max(2 * len(self._blocks), size))
+            grown = np.zeros((room, *self._blocks.shape[1:]), np.float32)
+            grown[: self._filled] = self._blocks[: self._filled]
+            self._blocks = grown
+
+    @property
+    def values(self) -> np.ndarray:
+        return self._blocks[: self._filled]
+
+    def copy(self) -> "Trace":
+        made = Trace(self._blocks.shape[1:], self._capacity)
+        made.block, made._filled, made._blocks = self.block, self._filled, self.values.copy()
+        made._loose = self._loose
+        return made
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"block": np.asarray(self.block), "values": self.values, "loose": self._loose}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self.block, self._blocks = int(state["block"]), np.array(state["values"])
+        self._filled, self._loose = len(self._blocks), np.array(state["loose"])
+
+
+def trace_capacity(chains: int) -> int:
+    """Blocks of a trace: 2^22 numbers a statistic, and fewer of each chain where there are many."""
+    capacity = 16_384
+    while capacity > 1024 and capacity * chains > 2**22:
+        capacity //= 2
+    return capacity
