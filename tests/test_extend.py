@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import record, validate
+from hopscale import pages, validate
 from runs import SETTINGS, TARGET, same
 from small import small_rbm
 from test_run import EVERYTHING
@@ -36,8 +36,8 @@ def test_block_gibbs_goes_on():
 
 
 def test_extended_where_traces_are_averaged(monkeypatch):
-    monkeypatch.setattr(record, "page_rows", lambda chains: 16)
-    monkeypatch.setattr(record, "trace_capacity", lambda chains: 8)
+    monkeypatch.setattr(pages, "page_rows", lambda chains: 16)
+    monkeypatch.setattr(pages, "trace_capacity", lambda chains: 8)
     whole = hs.sample(TARGET, **settings(300))
     assert whole.statistics["ones"].block == 64
     for first in (16, 100, 299):
@@ -80,7 +80,7 @@ def test_an_invalid_proposal_is_found_wherever_the_run_was_cut(monkeypatch):
     first = int(np.flatnonzero(plain.history["invalid"])[0])
     assert first > 2
     same(plain, hs.sample(target, hs.RWM(), **{**more, "draws": 2}).extend(198))
-    monkeypatch.setattr(record, "page_rows", lambda chains: 2)
+    monkeypatch.setattr(pages, "page_rows", lambda chains: 2)
     paged = hs.sample(target, hs.RWM(), **{**more, "draws": 200})
     assert paged.offender is not None
     assert paged.offender.tolist() == [1, 1, 1, 1]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import record
+from hopscale import pages
 from runs import SETTINGS, TARGET, errors_away, most_errors, same
 
 EVERYTHING = {
@@ -40,8 +40,8 @@ def test_same_key_gives_the_same_run_whatever_the_chunks(kernel, more):
 def test_chunks_do_not_matter_where_traces_are_averaged(monkeypatch):
     """Pages of 16 steps and traces of 8 blocks, as a run of many thousand steps has."""
     plain = hs.sample(TARGET, **EVERYTHING, **{**SETTINGS, "draws": 300})
-    monkeypatch.setattr(record, "page_rows", lambda chains: 16)
-    monkeypatch.setattr(record, "trace_capacity", lambda chains: 8)
+    monkeypatch.setattr(pages, "page_rows", lambda chains: 16)
+    monkeypatch.setattr(pages, "trace_capacity", lambda chains: 8)
     runs = [
         hs.sample(TARGET, chunk=chunk, **EVERYTHING, **{**SETTINGS, "draws": 300})
         for chunk in (None, 7, 64)
