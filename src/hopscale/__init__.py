@@ -26,6 +26,7 @@ from hopscale.validate import InvalidDensityError
 
 if TYPE_CHECKING:
     from hopscale import check, data, learn, paper, theory
+    from hopscale.adapters import blackjax, numpyro
     from hopscale.learn import log_z
     from hopscale.saving import load
     from hopscale.storage import FileError
@@ -60,12 +61,14 @@ __all__ = [
     "Tempered",
     "Tuner",
     "balance",
+    "blackjax",
     "check",
     "data",
     "diagnostics",
     "learn",
     "load",
     "log_z",
+    "numpyro",
     "paper",
     "record",
     "sample",
@@ -75,6 +78,7 @@ __all__ = [
 
 # Loaded when first used, with what they need: SciPy, optax, image sets, the shipped weights.
 _LAZY = ("check", "data", "learn", "paper", "theory")
+_ADAPTERS = ("blackjax", "numpyro")  # at home elsewhere, each with an extra of its own
 _LAZY_NAMES = {
     "FileError": "hopscale.storage",
     "load": "hopscale.saving",
@@ -85,6 +89,8 @@ _LAZY_NAMES = {
 def __getattr__(name: str):
     if name in _LAZY:
         return importlib.import_module(f"hopscale.{name}")
+    if name in _ADAPTERS:
+        return importlib.import_module(f"hopscale.adapters.{name}")
     if name in _LAZY_NAMES:
         return getattr(importlib.import_module(_LAZY_NAMES[name]), name)
     raise AttributeError(f"module 'hopscale' has no attribute {name!r}")

@@ -272,20 +272,25 @@ class Run:
     def to_arviz(self):
         """The run as ArviZ data: InferenceData before ArviZ 1.0, a DataTree since.
 
-        The posterior holds the kept states, as `x`, and the statistics where every draw of them is
-        there (runs of up to 16,384 draws).
+        - `posterior`: the kept states, as `x`, with the statistics of the same draws; without kept
+          states, the statistics of all draws. `draw` is the number of the draw.
+        - `sample_stats`: `lp` and `energy` of each draw, and the acceptance rate, distance and
+          scale of its step, on average over chains.
+        - `warmup_sample_stats`: the same along warm-up.
+        - `statistics`: in runs of more than 16,384 draws that kept states, the statistics, averaged
+          over blocks of draws.
+
+        `run.to_arviz().to_netcdf("run.nc")` writes a file of it.
         """
-        try:
-            import arviz
-        except ImportError as error:
-            raise ImportError("to_arviz needs ArviZ: pip install 'hopscale[arviz]'.") from error
-        if self.draws is None:
-            groups = {"posterior": {name: s.trace for name, s in self.statistics.items()}}
-        else:
-            groups = {"posterior": {"x": self.draws}}
-        if int(arviz.__version__.split(".")[0]) >= 1:
-            return arviz.from_dict(groups)  # pyright: ignore[reportArgumentType]
-        return arviz.from_dict(**groups)  # pyright: ignore[reportArgumentType]
+        from hopscale.adapters.arviz import to_arviz
+
+        return to_arviz(self)
+
+    def to_pandas(self):
+        """The statistics as a table: mean, its Monte Carlo error, sd, ESS of all chains, R-hat."""
+        from hopscale.adapters.arviz import to_pandas
+
+        return to_pandas(self)
 
 
 def history_by_name(values: np.ndarray) -> dict[str, np.ndarray]:

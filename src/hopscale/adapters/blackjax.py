@@ -1,0 +1,251 @@
+"""hopscale's kernels as BlackJAX sampling algorithms.
+
+```
+lbp = hs.blackjax.lbp(logdensity_fn, scale=8.0)
+state = lbp.init(position)
+state, info = lbp.step(rng_key, state)
+```
+
+A position is an array of integers, or any tree of them: 0 and 1, or 0 ... num_states - 1. What
+`logdensity_fn` sees of it is what `hs.LogDensity` shows: floats for bits, one-hot codes for more
+values, in the same tree.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from hopscale import loop
+from hopscale.adapters import require
+from hopscale.kernels import GWG, LBP, RWM, ChainState, Kernel
+from hopscale.kernels import Info as StepInfo
+from hopscale.loop import Program
+from hopscale.target import Evaluation, has_values
+from hopscale.targets import LogDensity
+from hopscale.tune import Adaptive, Fixed, fitted
+
+base = require("blackjax.base", "blackjax", "hs.blackjax")
+adaptation = require("blackjax.adaptation.base", "blackjax", "hs.blackjax")
+
+__all__ = ["DiscreteInfo", "DiscreteState", "gwg", "lbp", "rwm", "scale_adaptation"]
+
+
+class DiscreteState(NamedTuple):
+    """A position, its log-density, and the log-ratios of its neighbours (None for `rwm`)."""
+
+    position: Any
+    logdensity: Float[Array, ""]
+    log_ratios: Float[Array, "..."] | None
+
+
+class DiscreteInfo(NamedTuple):
+    """What happened at a step.
+
+    Attributes:
+        acceptance_rate: the probability with which the proposal was accepted.
+        is_accepted: whether it was.
+        distance: how many sites changed.
+        is_invalid: whether the log-density was NaN or +inf there; it was then rejected.
+        proposal: the position that was proposed.
+    """
+
+    acceptance_rate: Float[Array, ""]
+    is_accepted: Bool[Array, ""]
+    distance: Int[Array, ""]
+    is_invalid: Bool[Array, ""]
+    proposal: Any
+
+
+def lbp(
+    logdensity_fn: Callable,
+    scale: Any,
+    *,
+    num_states: int = 2,
+    ratios: str = "gradient",
+    balance: Any = "barker",
+    path: str = "reversed",
+):
+    """The locally balanced proposal, `hs.LBP`, as a `blackjax.SamplingAlgorithm`.
+
+    Args:
+        logdensity_fn: the log-density of a position, up to a constant.
+        scale: R, the mean number of sites that a step changes; `scale_adaptation` finds it.
+        num_states: values a site can take.
+        ratios: "gradient" or "exact", as for `hs.LogDensity`.
+        balance, path: as for `hs.LBP`.
+    """
+    return _algorithm(LBP(balance, path), logdensity_fn, scale, num_states, ratios)
+
+
+def gwg(
+    logdensity_fn: Callable,
+    scale: Any,
+    *,
+    num_states: int = 2,
+    ratios: str = "gradient",
+    balance: Any = "barker",
+    repeats: str = "once",
+):
+    """Gibbs with gradients, `hs.GWG`, as a `blackjax.SamplingAlgorithm`; see `lbp`."""
+    return _algorithm(GWG(balance, repeats), logdensity_fn, scale, num_states, ratios)
+
+
+def rwm(logdensity_fn: Callable, scale: Any, *, num_states: int = 2):
+    """The random walk, `hs.RWM`, as a `blackjax.SamplingAlgorithm`: needs no gradient."""
+    return _algorithm(RWM(), logdensity_fn, scale, num_states, "gradient")
+
+
+def scale_adaptation(
+    algorithm: Callable,
+    logdensity_fn: Callable,
+    *,
+    rate: float | None = None,
+    chains: int = 16,
+    num_states: int = 2,
+    ratios: str = "gradient",
+    **settings: Any,
+):
+    """Tune the scale: as `blackjax.window_adaptation` is for NUTS.
+
+    ```
+    warmup = hs.blackjax.scale_adaptation(hs.blackjax.lbp, logdensity_fn)
+    (state, parameters), info = warmup.run(rng_key, position, num_steps=1_000)
+    sampler = hs.blackjax.lbp(logdensity_fn, **parameters)
+    ```
+
+    Args:
+        algorithm: `hs.blackjax.lbp`, `gwg` or `rwm`.
+        logdensity_fn: the log-density of a position.
+        rate: the acceptance rate to hold; None for the algorithm's best, 0.574 or 0.234.
+        chains: copies of the position that walk side by side; their mean acceptance moves the one
+            scale they share.
+        num_states, ratios, **settings: those of the algorithm.
+
+    Returns:
+        A `blackjax.AdaptationAlgorithm`. Its `run` gives the state of the first chain and the
+        `scale`; and of each step the acceptance rate and the scale.
+    """
+    kernels = [made for function, made in _KERNELS if function is algorithm]
+    if not kernels:
+        raise ValueError(f"algorithm must be hs.blackjax.lbp, gwg or rwm; got {algorithm!r}.")
+    kernel = kernels[0](**settings)
+
+    def run(rng_key: Key[Array, ""], position: Any, num_steps: int = 1_000):
+        layout = Layout.of(position)
+        target = layout.target(logdensity_fn, num_states, ratios)
+        tuner = fitted(Adaptive(rate), kernel.scale_range(target))
+        program = Program(key=_typed(rng_key), target=target, kernel=kernel, tuner=tuner)
+        x = jnp.tile(layout.ravel(position).astype(target.state_dtype), (chains, 1))
+
+        def visit(row, active, walking, info, history):
+            now = jnp.stack([jnp.mean(info.accept_prob), walking.tuner.scale])
+            return history.at[row].set(now)
+
+        @jax.jit
+        def walk(x):
+            history = jnp.zeros((num_steps, 2), target.dtype)
+            begun = loop.start(program, x)
+            return loop.scan(program, begun, history, steps=jnp.asarray(num_steps), visit=visit)
+
+        walked, history = walk(x)
+        first = jax.tree.map(lambda a: a[0], walked.states)
+        found = adaptation.AdaptationResults(_state(layout, first), {"scale": walked.tuner.scale})
+        return found, {"acceptance_rate": history[:, 0], "scale": history[:, 1]}
+
+    return base.AdaptationAlgorithm(run)
+
+
+_KERNELS = ((lbp, LBP), (gwg, GWG), (rwm, RWM))
+
+
+def _algorithm(kernel: Kernel, logdensity_fn, scale, num_states: int, ratios: str):
+    def init(position: Any, rng_key: Key[Array, ""] | None = None) -> DiscreteState:
+        layout = Layout.of(position)
+        target = layout.target(logdensity_fn, num_states, ratios)
+        if has_values(scale):
+            Fixed(scale).check(kernel.scale_range(target))  # type: ignore[arg-type]
+        return _state(layout, kernel.init(target, layout.ravel(position)))
+
+    def step(rng_key: Key[Array, ""], state: DiscreteState) -> tuple[DiscreteState, DiscreteInfo]:
+        layout = Layout.of(state.position)
+        target = layout.target(logdensity_fn, num_states, ratios)
+        here = ChainState(
+            x=layout.ravel(state.position).astype(target.state_dtype),
+            evaluation=Evaluation(log_prob=state.logdensity, log_ratios=state.log_ratios),
+        )
+        there, info = kernel.step(_typed(rng_key), target, here, jnp.asarray(scale, target.dtype))
+        return _state(layout, there), _info(layout, info)
+
+    return base.SamplingAlgorithm(init, step)
+
+
+class Layout(NamedTuple):
+    """How a tree of integer arrays lies in one row of sites."""
+
+    tree: Any
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[Any, ...]
+
+    @staticmethod
+    def of(position: Any) -> "Layout":
+        leaves, tree = jax.tree.flatten(position)
+        leaves = [jnp.asarray(leaf) for leaf in leaves]
+        for leaf in leaves:
+            if not (jnp.issubdtype(leaf.dtype, jnp.integer) or leaf.dtype == bool):
+                raise TypeError(
+                    f"a position holds integers; got dtype {leaf.dtype}. Convert it with "
+                    ".astype('int32')."
+                )
+        return Layout(tree, tuple(a.shape for a in leaves), tuple(a.dtype for a in leaves))
+
+    def ravel(self, position: Any) -> Int[Array, " n"]:
+        leaves = [jnp.ravel(leaf).astype(jnp.int32) for leaf in jax.tree.leaves(position)]
+        return jnp.concatenate(leaves)
+
+    def unravel(self, x: Array, dtypes: Any = None) -> Any:
+        """The tree of a row of sites, or of rows of numbers that belong to the sites."""
+        sizes = [math.prod(shape) for shape in self.shapes]
+        parts = jnp.split(x, np.cumsum(sizes)[:-1])
+        leaves = [
+            part.reshape(*shape, *x.shape[1:]).astype(dtype)
+            for part, shape, dtype in zip(
+                parts, self.shapes, dtypes or [x.dtype] * len(parts), strict=True
+            )
+        ]
+        return jax.tree.unflatten(self.tree, leaves)
+
+    def target(self, logdensity_fn: Callable, num_states: int, ratios: str) -> LogDensity:
+        sites = sum(math.prod(shape) for shape in self.shapes)
+        return LogDensity(
+            lambda code: logdensity_fn(self.unravel(code)), (sites,), num_states, ratios
+        )
+
+
+def _state(layout: Layout, state: ChainState) -> DiscreteState:
+    return DiscreteState(
+        position=layout.unravel(state.x, layout.dtypes),
+        logdensity=state.log_prob,
+        log_ratios=state.log_ratios,
+    )
+
+
+def _info(layout: Layout, info: StepInfo) -> DiscreteInfo:
+    return DiscreteInfo(
+        acceptance_rate=info.accept_prob,
+        is_accepted=info.accepted,
+        distance=info.distance,
+        is_invalid=info.invalid,
+        proposal=layout.unravel(info.proposal, layout.dtypes),
+    )
+
+
+def _typed(key: Array) -> Key[Array, ""]:
+    """A key of either kind as a typed one: BlackJAX's users have both."""
+    if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return key
+    return jax.random.wrap_key_data(key)
