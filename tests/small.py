@@ -20,7 +20,7 @@ def small_targets() -> dict[str, hs.Target]:
         "ising": hs.Ising(rng.normal(size=(2, 2)), 0.4),
         "symmetric ising": hs.Ising(np.zeros((2, 2)), 0.7),
         "fhmm": hs.FHMM(np.array([0.4, -1.2]), np.array([0.8, -0.5]), 0.1, 0.9),
-        "quadratic": hs.LogDensity(lambda x: x @ (j @ x) + h @ x, (4,)),
+        "quadratic": hs.LogDensity(lambda x: x @ (j @ x) + h @ x, (4,), ratios="gradient"),
     }
 
 

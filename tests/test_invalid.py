@@ -53,18 +53,20 @@ def _(primals, tangents):
 
 def test_a_nan_gradient_is_named_and_the_density_is_not_blamed():
     with pytest.warns(hs.ConvergenceWarning, match=r"log-density is a number .*gradient.* NaN"):
-        run = hs.sample(hs.LogDensity(torn, (6,)), **START)
+        run = hs.sample(hs.LogDensity(torn, (6,), ratios="gradient"), **START)
     assert run.invalid > 0
     assert run.last[:, 0].max() == 0
     assert run.offender is not None
     assert run.offender[0] == 1
     # A kernel that does not look at the gradient loses nothing.
-    assert hs.sample(hs.LogDensity(torn, (6,)), hs.RWM(), **START).invalid == 0
+    assert hs.sample(hs.LogDensity(torn, (6,), ratios="gradient"), hs.RWM(), **START).invalid == 0
 
 
 def test_a_nan_gradient_at_the_start_is_refused():
     with pytest.raises(ValueError, match=r"log-ratios must be numbers.*chain 0"):
-        hs.sample(hs.LogDensity(torn, (6,)), **{**START, "init": np.ones(6, int)})
+        hs.sample(
+            hs.LogDensity(torn, (6,), ratios="gradient"), **{**START, "init": np.ones(6, int)}
+        )
 
 
 def test_the_offender_is_the_first_of_a_long_run():
@@ -88,7 +90,9 @@ def test_nothing_but_nan_is_an_error(phase):
 
     steps = 5 * (60 + phase.get("warmup", 40))
     with pytest.raises(hs.InvalidDensityError, match=rf"all {steps} proposals, first at x = \["):
-        hs.sample(hs.LogDensity(log_density, (6,)), hs.RWM(), **{**START, **phase})
+        hs.sample(
+            hs.LogDensity(log_density, (6,), ratios="gradient"), hs.RWM(), **{**START, **phase}
+        )
 
 
 def test_zero_density_start_is_refused():

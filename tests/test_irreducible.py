@@ -25,7 +25,7 @@ def test_rbm_and_categories_are_reached(x64, kernel):
     def log_density(code):
         return 0.5 * (code[0, 0] * code[1, 1]) - 0.2 * code[1, 2]
 
-    categories = hs.LogDensity(log_density, (2,), num_states=3)
+    categories = hs.LogDensity(log_density, (2,), num_states=3, ratios="gradient")
     for target in (small_rbm("exact"), categories):
         for scale in (1, 2, target.num_sites):
             assert hs.check.irreducible(target, kernel, scale)

@@ -101,12 +101,13 @@ def test_one_evaluation_a_step_and_no_second_compilation():
         jax.debug.callback(lambda: evaluated.append(1))
         return jnp.sum(x) * 0.1
 
-    target = hs.LogDensity(log_density, (8,))
+    target = hs.LogDensity(log_density, (8,), ratios="gradient")
     settings = {**SETTINGS, "chains": 1}
     run = hs.sample(target, **settings)
     jax.effects_barrier()
     assert run.evaluations == 101
-    assert len(evaluated) == run.evaluations
+    compared = 2  # a state, and its neighbours side by side, before the run
+    assert len(evaluated) == run.evaluations + compared
     before = len(traced)
     hs.sample(target, **{**settings, "key": 9, "draws": 20, "warmup": 0})
     hs.sample(target, scale=hs.Adaptive(0.4), **settings)
@@ -139,9 +140,9 @@ def test_parameters_are_arguments_of_the_program():
             traced.append(1)
             return self.weights @ x
 
-    hs.sample(hs.LogDensity(Energy(jnp.ones(8)), (8,)), **SETTINGS)
+    hs.sample(hs.LogDensity(Energy(jnp.ones(8)), (8,), ratios="gradient"), **SETTINGS)
     before = len(traced)
-    hs.sample(hs.LogDensity(Energy(jnp.zeros(8)), (8,)), **SETTINGS)
+    hs.sample(hs.LogDensity(Energy(jnp.zeros(8)), (8,), ratios="gradient"), **SETTINGS)
     assert len(traced) - before == 3  # checks of shapes
 
 

@@ -72,7 +72,7 @@ def test_gradient_ratios_are_the_gradient(x64):
     def log_density(x):
         return B @ x + jnp.sum(jax.nn.softplus(W @ x + C))
 
-    generic = hs.LogDensity(log_density, (4,))
+    generic = hs.LogDensity(log_density, (4,), ratios="gradient")
     for x in X:
         np.testing.assert_allclose(rbm().log_prob(x), generic.log_prob(x), atol=1e-10)
         np.testing.assert_allclose(rbm().log_ratios(x), generic.log_ratios(x), atol=1e-10)

@@ -115,7 +115,7 @@ def test_gradient_ratios_of_the_fhmm_are_its_gradient(x64):
         return prior - jnp.sum(residual**2) / (2 * 0.8**2)
 
     target = CASES["fhmm"][0]("gradient")
-    generic = hs.LogDensity(log_density, target.shape)
+    generic = hs.LogDensity(log_density, target.shape, ratios="gradient")
     exact = hs.LogDensity(log_density, target.shape, ratios="exact")
     for x in all_bits(target.shape)[::7]:
         np.testing.assert_allclose(target.log_ratios(x), generic.log_ratios(x), atol=1e-12)
@@ -131,7 +131,7 @@ def test_categorical_ratios(x64):
     def log_density(code):
         return jnp.sum(field * code) + code[0, 0] @ bond @ code[1, 2]
 
-    gradient = hs.LogDensity(log_density, (2, 3), num_states=4)
+    gradient = hs.LogDensity(log_density, (2, 3), num_states=4, ratios="gradient")
     exact = hs.LogDensity(log_density, (2, 3), num_states=4, ratios="exact")
     x = RNG.integers(0, 4, size=(2, 3)).astype(np.int8)
     # Linear in each site's code, so both forms are exact.

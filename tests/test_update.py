@@ -45,9 +45,9 @@ TARGETS = {
     "fhmm along factors": lambda: hs.FHMM(Y, W, 0.1, 0.8, axis="factor", ratios="gradient"),
     "rbm": lambda: hs.RBM(*RBM),
     "rbm with exact ratios": lambda: hs.RBM(*RBM, ratios="exact"),
-    "log-density": lambda: hs.LogDensity(quadratic, (12,)),
+    "log-density": lambda: hs.LogDensity(quadratic, (12,), ratios="gradient"),
     "log-density with exact ratios": lambda: hs.LogDensity(quadratic, (12,), ratios="exact"),
-    "categories": lambda: hs.LogDensity(categorical, (8,), num_states=4),
+    "categories": lambda: hs.LogDensity(categorical, (8,), 4, ratios="gradient"),
     "tempered": lambda: hs.Tempered(hs.Bernoulli(np.full(16, 0.4)), hs.RBM(*RBM), 0.3),
     "tempered to the end": lambda: hs.Tempered(
         hs.Bernoulli(np.full((5, 7), 0.4)), hs.Ising(FIELD, BONDS), 1.0

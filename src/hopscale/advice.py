@@ -17,8 +17,8 @@ TOO_FEW_DRAWS = 8  # of a trace, to say anything
 
 def advice(run: "Run") -> tuple[str, ...]:
     """The warnings of a run; none where all is well."""
-    found = [*_stuck(run), *_invalid(run), *_precision(run), *_scale(run), *_mixing(run)]
-    return tuple(found)
+    parts = (_stuck, _invalid, _precision, _scale, _mixing)
+    return (*run.cautions, *(sentence for part in parts for sentence in part(run)))
 
 
 def _stuck(run: "Run"):

@@ -17,8 +17,10 @@ import scipy.special
 from jaxtyping import Float, Int
 
 from hopscale import loop
+from hopscale.arguments import initial_states
 from hopscale.kernels.kernel import Kernel
 from hopscale.loop import Program
+from hopscale.ratios import Comparison, compare
 from hopscale.target import Target
 from hopscale.tune import Fixed, fitted
 from hopscale.validate import as_key, count
@@ -101,6 +103,22 @@ def irreducible(target: Target, kernel: Kernel, scale: float) -> bool:
     reached = transition_matrix(target, kernel, scale)[np.ix_(possible, possible)] > 0
     groups, _ = scipy.sparse.csgraph.connected_components(reached, connection="strong")
     return int(groups) == 1
+
+
+def ratios(target: Target, x=None, key=0) -> Comparison:
+    """A target's log-ratios beside exact ones, at 16 sites of 4 states.
+
+    Args:
+        target: any target.
+        x: states along the first axis; random ones unless given.
+        key: a seed or JAX key, for the states and sites.
+
+    Returns:
+        `given` and `exact` log-ratios, their root mean square `error` and `size`, and whether they
+        `agree`. A run with gradient ratios makes the same comparison before it starts.
+    """
+    key_states, key_sites = jax.random.split(as_key(key))
+    return compare(target, initial_states(target, 4, x, key_states), key_sites)
 
 
 def _check(target, kernel, scale: float) -> None:

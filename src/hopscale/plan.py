@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from hopscale import arguments, validate
+from hopscale import arguments, ratios, validate
 from hopscale import record as record_module
 from hopscale.kernels.kernel import Kernel
 from hopscale.loop import Program
@@ -40,6 +40,7 @@ class Plan:
     init: Any
     keep: str | int | None
     defaults: bool = True  # whether the statistics that are always there are
+    cautions: tuple[str, ...] = ()  # what was found before the first step
 
     @staticmethod
     def of(
@@ -86,7 +87,19 @@ class Plan:
             defaults=defaults,
         )
         plan.check_memory()
-        return plan
+        return plan.with_ratios()
+
+    def with_ratios(self) -> "Plan":
+        """The plan with each target's kind of ratios decided, by a look at the first one's."""
+        target = self.targets[0]
+        if not self.kernel.informed or target.ratios == "exact":
+            return self
+        key_init = jax.random.split(self.keys[0], 3)[0]
+        x = arguments.initial_states(target, self.chains, self.init, key_init)
+        first, caution = ratios.settle(target, x, jax.random.fold_in(key_init, 1))
+        others = [other.decided(first.ratios) for other in self.targets[1:]]
+        found = () if caution is None else (caution,)
+        return dataclasses.replace(self, targets=(first, *others), cautions=found)
 
     @property
     def thin(self) -> int | None:

@@ -104,6 +104,7 @@ class Run:
             log-ratios were NaN; each was rejected. `offender` is the first of them.
         evaluations: how often the target was evaluated, over all chains.
         interrupted: whether Ctrl-C cut the run short.
+        cautions: warnings from before the first step.
     """
 
     target: Target
@@ -128,6 +129,7 @@ class Run:
     run_seconds: float
     interrupted: bool
     resumable: Any = dataclasses.field(default=None, repr=False)
+    cautions: tuple[str, ...] = ()
 
     @property
     def sampler(self) -> Kernel:

@@ -159,6 +159,8 @@ def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkp
         from hopscale import saving
 
         resumed, save = saving.enter(checkpoint, plan, resumed)
+    if plan.cautions and resumed is None:
+        warnings.warn("\n".join(plan.cautions), ConvergenceWarning, stacklevel=3)
     job = plan.begin()
     if resumed is not None:
         job.restore(*resumed)
@@ -179,8 +181,9 @@ def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkp
             f"of this error{where}",
             run,
         )
-    if run.warnings:
-        warnings.warn("\n".join(run.warnings), ConvergenceWarning, stacklevel=3)
+    found = [sentence for sentence in run.warnings if sentence not in plan.cautions]
+    if found:
+        warnings.warn("\n".join(found), ConvergenceWarning, stacklevel=3)
     return run
 
 
@@ -251,4 +254,5 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
         run_seconds=job.run_seconds / len(job.programs),
         interrupted=interrupted,
         resumable=None if plan is None else (plan, job.counters(), job.arrays()),
+        cautions=() if plan is None else plan.cautions,
     )

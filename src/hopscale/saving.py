@@ -107,6 +107,7 @@ def resume(path: str | Path, plan: Plan, progress: bool = True) -> Run:
 def _write(path, plan: Plan, counters: Mapping, arrays: Mapping, interrupted: bool) -> None:
     description = _description(plan)
     about = {**description, "counters": counters, "interrupted": interrupted, "modules": {}}
+    about |= {"ratios": plan.targets[0].ratios, "cautions": list(plan.cautions)}
     held = storage.pack(arrays)
     for name, part in _plan_parts(plan).items():
         spec, leaves = _spec(part)
@@ -177,7 +178,9 @@ def _given(stored: Stored, target, kernel, record) -> dict[str, Any]:
                 f"{stored.path} cannot hold {error}, of the run's {needed}: pass it, "
                 f"hs.load(path, {needed}=...)."
             ) from error
-    return {**parts, "settings": stored.about["settings"]}
+    parts["target"] = parts["target"].decided(stored.about.get("ratios", "gradient"))
+    settings = {**stored.about["settings"], "cautions": stored.about.get("cautions", [])}
+    return {**parts, "settings": settings}
 
 
 def _parts(found: dict[str, Any]) -> dict[str, Any]:
@@ -194,6 +197,7 @@ def _parts(found: dict[str, Any]) -> dict[str, Any]:
         draws=settings["draws"],
         init=found["init"],
         keep=settings["keep"],
+        cautions=tuple(settings["cautions"]),
     )
     return {**found, "plan": plan}
 

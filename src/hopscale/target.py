@@ -83,6 +83,10 @@ class Target(eqx.Module):
             return self._evaluate_log_prob(y)
         return as_evaluation(self._evaluate(y))
 
+    def decided(self, ratios: str) -> "Target":
+        """The target with "exact" or "gradient" ratios, where that was left open ("auto")."""
+        return self
+
     @property
     def updates(self) -> bool:
         """Whether `_update` does better than evaluating again, and so may add up rounding."""

@@ -10,7 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale.target import State, Target, as_float, check_ratios
+from hopscale.target import RATIOS, State, Target, as_float
+
+SMALL = 32  # neighbours of a state that are priced one by one as a matter of course
+BATCH = 256  # neighbours that are evaluated together
 
 
 class LogDensity(Target):
@@ -20,17 +23,22 @@ class LogDensity(Target):
     sees the one-hot code, of shape `(*shape, num_states)`: a category has no order, and the
     gradient with respect to its code says what each other value would change.
 
-    `ratios="gradient"` (the default) takes one value-and-gradient a step:
-    $(1 - 2 x_i)\,\partial_i f(x)$ for bits, $\partial_{ic} f - \partial_{i x_i} f$ for
-    categories. `ratios="exact"` evaluates fn at every state one site away, N (num_states - 1)
-    of them: better proposals, at that price.
+    `ratios="gradient"` takes one value-and-gradient a step: $(1 - 2 x_i)\,\partial_i f(x)$ for
+    bits, $\partial_{ic} f - \partial_{i x_i} f$ for categories. That follows fn between the
+    values of a site, and misleads where fn bends there. `ratios="exact"` evaluates fn at every
+    state one site away, N (num_states - 1) of them: better proposals, at that price.
+
+    `ratios="auto"`, the default, is "exact" for up to 32 such neighbours. For more, a run first
+    compares both at some neighbours of some of its first states, and takes "gradient" where they
+    agree, "exact" where they do not (up to 2,048 neighbours; beyond, "gradient" and a warning).
+    Outside a run it is "gradient"; `hs.check.ratios(target)` compares.
 
     Args:
         fn: the log-density, up to a constant. Equinox modules are welcome: their arrays are
             arguments of the compiled program, not constants in it.
         shape: the shape of a state.
         num_states: values a site can take, 0 ... num_states - 1.
-        ratios: "gradient" or "exact".
+        ratios: "auto", "exact" or "gradient".
         dtype: of the floats fn sees.
     """
 
@@ -40,15 +48,18 @@ class LogDensity(Target):
     ratios: str = eqx.field(static=True)
     dtype: Any = eqx.field(static=True)
 
-    def __init__(self, fn, shape, num_states: int = 2, ratios: str = "gradient", dtype=None):
+    def __init__(self, fn, shape, num_states: int = 2, ratios: str = "auto", dtype=None):
         self.fn = fn
         self.shape = _as_shape(shape)
         self.num_states = _as_integer("num_states", num_states)
         self.ratios = ratios
+        if ratios == "auto" and math.prod(self.shape) * (self.num_states - 1) <= SMALL:
+            self.ratios = "exact"
         self.dtype = jnp.dtype(jax.dtypes.canonicalize_dtype(float) if dtype is None else dtype)
 
     def __check_init__(self):
-        check_ratios(self.ratios)
+        if self.ratios not in ("auto", *RATIOS):
+            raise ValueError(f"ratios must be 'auto', 'exact' or 'gradient'; got {self.ratios!r}.")
         if not callable(self.fn):
             raise TypeError(f"fn must be a function of one state; got {type(self.fn).__name__}.")
         if not self.shape or min(self.shape) < 1:
@@ -75,6 +86,11 @@ class LogDensity(Target):
                 "fn must return one real number for one state of shape "
                 f"{self._code_shape}; it returns {out}."
             )
+
+    def decided(self, ratios: str) -> "LogDensity":
+        if self.ratios != "auto":
+            return self
+        return LogDensity(self.fn, self.shape, self.num_states, ratios, self.dtype)
 
     @property
     def _code_shape(self) -> tuple[int, ...]:
@@ -104,23 +120,25 @@ class LogDensity(Target):
 
         A neighbour where the function is NaN or +inf gets weight 0: it is never proposed.
         """
-        here = self._log_prob(x)
+        here, flat = self._log_prob(x), x.reshape(-1)
 
-        def change(site, by):
-            flat = x.reshape(-1)
+        def ratio(to):
+            site, by = to
             value = (flat[site].astype(jnp.int32) + by) % self.num_states
-            moved = flat.at[site].set(value.astype(flat.dtype))
-            there = self._log_prob(moved.reshape(x.shape))
+            there = self._log_prob(flat.at[site].set(value.astype(flat.dtype)).reshape(x.shape))
             return jnp.where(there < jnp.inf, there, -jnp.inf) - here  # NaN is not below
 
-        sites = jnp.arange(math.prod(self.shape))
+        n, others = flat.size, self.num_states - 1
+        moves = (jnp.repeat(jnp.arange(n), others), jnp.tile(jnp.arange(1, others + 1), n))
+        # Many neighbours one batch after the other: all at once would be N x N numbers a chain.
+        batched = n * others > BATCH
+        found = jax.lax.map(ratio, moves, batch_size=BATCH) if batched else jax.vmap(ratio)(moves)
         if self.num_states == 2:
-            return here, jax.vmap(lambda i: change(i, jnp.int32(1)))(sites).reshape(x.shape)
-        by = jnp.arange(self.num_states)
-        steps = jax.vmap(lambda i: jax.vmap(lambda b: change(i, b))(by))(sites)
-        # steps[i, b] moves site i from x_i to x_i + b; turn offsets into values.
-        offsets = (by[None, :] - x.reshape(-1, 1)) % self.num_states
-        ratios = jnp.take_along_axis(steps, offsets, axis=1)
+            return here, found.reshape(x.shape)
+        # found[i, b - 1] moves site i from x_i to x_i + b; turn offsets into values.
+        by_offset = jnp.pad(found.reshape(n, others), ((0, 0), (1, 0)))
+        offsets = (jnp.arange(self.num_states)[None, :] - x.reshape(-1, 1)) % self.num_states
+        ratios = jnp.take_along_axis(by_offset, offsets, axis=1)
         return here, ratios.reshape(*self.shape, self.num_states)
 
 

@@ -59,7 +59,10 @@ class Tempered(Target):
 
     @property
     def ratios(self):
-        return self.target.ratios
+        return "auto" if "auto" in (self.base.ratios, self.target.ratios) else self.target.ratios
+
+    def decided(self, ratios: str) -> "Tempered":
+        return Tempered(self.base.decided(ratios), self.target.decided(ratios), self.beta)
 
     @property
     def dtype(self):

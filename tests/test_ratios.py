@@ -1,0 +1,126 @@
+"""Gradient ratios are compared with exact ones, and do not mislead in silence."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hopscale as hs
+from diabetes import NAMES, diabetes, masked, with_interactions
+from hopscale import ratios
+from runs import errors_away, most_errors
+
+SHORT = {"chains": 40, "warmup": 300, "draws": 500, "progress": False}
+
+
+def bent(x):
+    """Bits that enter squared: up is better by 3, and the slope at 0 says worse by 3."""
+    return jnp.sum(6.0 * x**2 - 3.0 * x)
+
+
+def straight(x):
+    return 3.0 * jnp.sum(x)
+
+
+def smooth(x):
+    """Bends a little, as the free energy of a network does."""
+    return jnp.sum(jax.nn.softplus(0.3 * x - 0.1)) + 0.05 * jnp.sum(x[1:] * x[:-1])
+
+
+@pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")
+def test_variable_selection_is_right_by_default():
+    target = masked(*diabetes())
+    assert target.ratios == "exact"
+    record = {"in": lambda state, info: state.x}
+    run = hs.sample(target, record=record, **SHORT)
+    by_chain = np.stack([run.statistics[f"in[{i}]"].mean_by_chain for i in range(10)], axis=1)
+    truth = hs.check.probabilities(target) @ hs.check.states(target)
+    assert truth[NAMES.index("bmi")] > 0.999
+    assert truth[NAMES.index("s5")] > 0.999
+    vary = by_chain.std(axis=0) > 0
+    np.testing.assert_allclose(by_chain.mean(axis=0)[~vary], truth[~vary], atol=1e-3)
+    assert errors_away(by_chain[:, vary], truth[vary]) < most_errors(10, SHORT["chains"])
+
+
+def test_many_variables_are_decided_by_comparing():
+    x, y = diabetes()
+    target = masked(with_interactions(x), y)
+    assert (target.num_sites, target.ratios) == (64, "auto")
+    start = jnp.zeros((2, 64), jnp.int8)
+    decided, caution = ratios.settle(target, start, jax.random.key(0))
+    assert (decided.ratios, caution) == ("exact", None)
+
+
+@pytest.mark.parametrize(
+    ("density", "settled"), [(bent, "exact"), (straight, "gradient"), (smooth, "gradient")]
+)
+def test_auto_takes_the_gradient_where_it_agrees(density, settled):
+    target = hs.LogDensity(density, (40,))
+    decided, caution = ratios.settle(target, jnp.zeros((3, 40), jnp.int8), jax.random.key(1))
+    assert (decided.ratios, caution) == (settled, None)
+    both = hs.Tempered(hs.Bernoulli(np.full(40, 0.5)), target, 0.8)
+    assert both.ratios == "auto"
+    assert ratios.settle(both, jnp.zeros((3, 40), jnp.int8), jax.random.key(1))[0].ratios == settled
+
+
+def test_categories_are_compared():
+    target = hs.LogDensity(lambda code: jnp.sum((code @ jnp.arange(3.0)) ** 2), (20,), 3)
+    found = hs.check.ratios(target)
+    assert found.exact.size == 4 * 16
+    exact = hs.check.ratios(hs.LogDensity(target.fn, (20,), 3, ratios="exact"))
+    np.testing.assert_allclose(exact.given, exact.exact, atol=1e-4)
+    np.testing.assert_allclose(found.exact, exact.exact)
+    assert np.abs(found.given - found.exact).max() > 0.5
+
+
+def test_too_many_neighbours_are_a_warning():
+    target = hs.LogDensity(bent, (ratios.MOST_EXACT + 1,))
+    start = jnp.zeros((1, *target.shape), jnp.int8)
+    decided, caution = ratios.settle(target, start, jax.random.key(0))
+    assert decided.ratios == "gradient"
+    assert caution is not None
+    assert "off by 6" in caution
+
+
+def test_a_gradient_that_misleads_is_a_warning(tmp_path):
+    target = hs.LogDensity(bent, (40,), ratios="gradient")
+    short = {"chains": 4, "warmup": 20, "draws": 30, "progress": False}
+    with pytest.warns(hs.ConvergenceWarning) as issued:
+        run = hs.sample(target, **short)
+    said = [str(one.message) for one in issued]
+    assert sum("Gradient ratios mislead here" in sentence for sentence in said) == 1
+    assert "log-ratios are off by 6 (root mean square)" in said[0]
+    assert 'ratios="exact"' in said[0]
+    assert run.warnings[0] == said[0]
+    assert run.summary()["warnings"][0] == said[0]
+    run.save(tmp_path / "run")
+    assert hs.load(tmp_path / "run", target).warnings[0] == said[0]
+
+
+@pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")
+def test_a_run_decides_and_its_file_remembers(tmp_path):
+    target = hs.LogDensity(bent, (40,))
+    run = hs.sample(target, chains=4, warmup=20, draws=30, progress=False)
+    assert run.target.ratios == "exact"
+    assert not any("mislead here" in sentence for sentence in run.warnings)
+    run.save(tmp_path / "run")
+    assert hs.load(tmp_path / "run", target).target.ratios == "exact"
+    assert hs.load(tmp_path / "run", hs.LogDensity(bent, (40,), ratios="exact")).num_draws == 30
+    with pytest.raises(hs.FileError, match="ratios"):
+        hs.load(tmp_path / "run", hs.LogDensity(bent, (40,), ratios="gradient"))
+
+
+def test_kernels_that_do_not_look_at_ratios_are_not_checked():
+    target = hs.LogDensity(bent, (40,), ratios="gradient")
+    from hopscale.plan import Plan
+
+    assert Plan.of([target], hs.RWM(), [0], [None], 2, 1, 1).cautions == ()
+    assert len(Plan.of([target], hs.LBP(), [0], [None], 2, 1, 1).cautions) == 1
+
+
+def test_many_neighbours_go_in_batches():
+    n = 300
+    weights = jnp.linspace(-1.0, 1.0, n)
+    target = hs.LogDensity(lambda x: x @ weights, (n,), ratios="exact")
+    x = np.arange(n) % 2
+    np.testing.assert_allclose(target.log_ratios(x), (1 - 2 * x) * weights, atol=2e-5)
