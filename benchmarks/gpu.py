@@ -117,7 +117,7 @@ def race_loop(race, **settings):
 
 
 def choice(chains: int, n: int) -> None:
-    """Time a choice beside the one by clocks, or the reference for more sites than that takes."""
+    """Time a choice beside the reference's."""
     length = round(n ** (2 / 3))
     arrays = case(chains, n, length)
     iterations = 200 if chains * n < 10**7 else 20
@@ -128,15 +128,9 @@ def choice(chains: int, n: int) -> None:
         [x[:few] for x in ours], chains_of(reference.race, balance="barker")(*part), part[2]
     )
     new = clock(race_loop(gpu.race), *arrays, iterations=iterations)
-    by_clocks = n <= gpu.MAX_SITES
-    other = "clocks" if by_clocks else "the reference"
-    old = clock(
-        race_loop(gpu.race_of_clocks if by_clocks else reference.race),
-        *arrays,
-        iterations=iterations if by_clocks else 5,
-    )
+    old = clock(race_loop(reference.race), *arrays, iterations=5)
     say(
-        f"choose {chains}x{n} R={length}: {new:.1f} us, by {other} "
+        f"choose {chains}x{n} R={length}: {new:.1f} us, by the reference "
         f"{old:.1f} us, ratio {old / new:.2f}; chains as the reference's: {same:.3f} "
         f"{'PASS' if same >= 0.85 else 'FAIL'}"
     )

@@ -98,12 +98,15 @@ def test_kernels_are_built():
     assert ready, reason
 
 
-@pytest.mark.parametrize("n", SIZES)
-def test_words_are_those_of_jax(n):
-    """All sites in order of their words: any wrong bit would show."""
-    for key in keys(3, seed=n):
-        sites, _ = cpu.uniform(key, jnp.int32(n), n=n)
-        np.testing.assert_array_equal(sites, np.argsort(words(key, n), kind="stable"))
+def test_words_and_keys_are_those_of_jax():
+    for key in keys(3):
+        np.testing.assert_array_equal(cpu.words(key, count=300), words(key, 300))
+    key, step, chain = keys(1)[0], jnp.arange(50, dtype=jnp.int32) * 10**7, jnp.arange(50)
+    for module in (cpu, reference):
+        found = jax.vmap(module.step_key, in_axes=(None, 0, 0))(key, step, chain.astype(jnp.int32))
+        for i in (0, 1, 49):
+            expected = jax.random.fold_in(jax.random.fold_in(key, step[i]), chain[i])
+            np.testing.assert_array_equal(found[i], jax.random.key_data(expected))
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -358,11 +361,12 @@ def test_repeated_matches_double_precision(n, kind, balance):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_uniform_matches_reference(n):
+    plain = jax.jit(partial(reference.uniform, n=n))
     for length in lengths(n):
         key = keys(1, seed=length)[0]
         sites, chosen = map(np.asarray, cpu.uniform(key, jnp.int32(length), n=n))
         check_choice(sites, chosen, length, n)
-        theirs = reference.uniform(key, jnp.int32(length), n=n)
+        theirs = plain(key, jnp.int32(length))
         np.testing.assert_array_equal(sites[:length], theirs[0][:length])
         np.testing.assert_array_equal(chosen, theirs[1])
 

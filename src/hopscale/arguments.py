@@ -50,11 +50,17 @@ def thinning(keep: Any, draws: int) -> int | None:
     return int(keep)
 
 
+def random_states(target: Target, number: int, key: Key[Array, ""]) -> np.ndarray:
+    """States in which all values are equally likely: by NumPy, which has nothing to compile."""
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    shape = (number, *target.shape)
+    return generator.integers(0, target.num_states, shape, target.state_dtype)
+
+
 def initial_states(target: Target, chains: int, init: Any, key: Key[Array, ""]) -> State:
     """One starting state for each chain."""
     if init is None:
-        x = jax.random.randint(key, (chains, *target.shape), 0, target.num_states)
-        return x.astype(target.state_dtype)
+        return jnp.asarray(random_states(target, chains, key))
     x = np.asarray(init)
     if x.shape not in (target.shape, (chains, *target.shape)):
         raise ValueError(

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
+from hopscale import native
 from hopscale.kernels.kernel import ChainState, Info, Kernel
 from hopscale.target import State, Target
 from hopscale.tune import Tuner, TunerState
@@ -146,14 +147,20 @@ def _noise(program: Program, chains: Chains, origin, steps: int):
     """The randomness of a page of steps."""
 
     def one(step, chain):
-        key = jax.random.fold_in(jax.random.fold_in(program.key, step), chain)
+        key = step_key(program.key, step, chain)
         return program.kernel.noise(key, program.target)
 
-    numbers = origin + jnp.arange(steps)
-    number_of_chains = jnp.arange(chains.states.x.shape[0])
+    numbers = (origin + jnp.arange(steps)).astype(jnp.int32)
+    number_of_chains = jnp.arange(chains.states.x.shape[0], dtype=jnp.int32)
     return jax.vmap(lambda step: jax.vmap(lambda chain: one(step, chain))(number_of_chains))(
         numbers
     )
+
+
+def step_key(key: Key[Array, ""], step: Int[Array, ""], chain: Int[Array, ""]) -> Key[Array, ""]:
+    """`fold_in(fold_in(key, step), chain)`, which XLA takes long to compile on a CPU."""
+    words = native.call("step_key", key, step, chain)
+    return jax.random.wrap_key_data(words, impl=jax.random.key_impl(key))
 
 
 def _refreshed(program: Program, states: ChainState, fresh: Bool[Array, ""]) -> ChainState:

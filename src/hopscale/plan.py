@@ -164,8 +164,7 @@ def random_state(target: Target, key: Any) -> State:
 
 
 def _uniform(target: Target, key: Key[Array, ""]) -> State:
-    drawn = jax.random.randint(key, target.shape, 0, target.num_states)
-    return drawn.astype(target.state_dtype)
+    return jnp.asarray(arguments.random_states(target, 1, key)[0])
 
 
 def split_record(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]:

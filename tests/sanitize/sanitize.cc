@@ -8,7 +8,6 @@
 #include "lattice.h"
 #include "race.h"
 #include "repeated.h"
-#include "uniform.h"
 
 using namespace hopscale;
 
@@ -71,7 +70,7 @@ static void run(Batch& b, size_t helpers) {
         b.scores[4 * c + 2] =
             repeated(key, s, n, balance, length, b.repeats.data() + at, b.again.data() + at, team);
         b.scores[4 * c + 3] = repeated_log_prob(s, n, balance, sites, length, team);
-        uniform(key, n, length, b.plain.data() + at, b.again.data() + at);
+        uniform(key, n, length, b.plain.data() + at, b.again.data() + at, team);
         odd(b.repeats.data() + at, n, length, b.flags.data() + at);
         // The chosen sites as a lattice of one row, and of one column.
         const auto* x = reinterpret_cast<const int8_t*>(chosen);

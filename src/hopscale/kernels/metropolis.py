@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import move as moves
-from hopscale import select
+from hopscale import native, select
 from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange
 from hopscale.move import Choice, Move, State
 from hopscale.target import Target
@@ -98,9 +98,14 @@ class Metropolis(Kernel):
         )
 
     def noise(self, key: Key[Array, ""], target: Target) -> Noise:
-        key_propose, key_uniform = jax.random.split(key)
-        rounding, accept = jax.random.uniform(key_uniform, (2,), target.dtype)
-        return Noise(propose=key_propose, rounding=rounding, accept=accept)
+        size = jax.random.key_data(key).size
+        words = native.call("words", key, count=size + 2, implementation=self.implementation)
+        rounding, accept = native.reference.uniform_numbers(words[size:], target.dtype)
+        return Noise(
+            propose=jax.random.wrap_key_data(words[:size], impl=jax.random.key_impl(key)),
+            rounding=rounding,
+            accept=accept,
+        )
 
     def step(self, key, target: Target, state: ChainState, scale):
         return self.advance(self.noise(key, target), target, state, scale)

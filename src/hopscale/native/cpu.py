@@ -27,6 +27,8 @@ _NAMES = (
     "IsingLogProb",
     "Hamming",
     "RbmInputs",
+    "StepKey",
+    "RandomWords",
 )
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -45,6 +47,17 @@ def ready() -> tuple[bool, str]:
     except (OSError, AttributeError) as error:
         return False, f"{built[0].name} cannot be loaded: {error}"
     return True, f"C++, {built[0].name}"
+
+
+def step_key(key, step, chain):
+    words = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    return _call("StepKey", words, jax.random.key_data(key), step, chain)
+
+
+def words(key, *, count):
+    return _call(
+        "RandomWords", jax.ShapeDtypeStruct((count,), jnp.uint32), jax.random.key_data(key)
+    )
 
 
 def race(key, values, length, *, balance):

@@ -2,8 +2,7 @@
 
 Each function works on one chain; `jax.vmap` adds the chains to the launch grid. The random bits
 are those of `jax.random.bits`, so a choice is the one `reference` makes, but for levels that tie
-within rounding. A uniform choice needs all of a chain in the registers of one program: beyond
-`MAX_SITES` sites, `reference` makes it.
+within rounding.
 """
 
 import functools
@@ -18,8 +17,6 @@ from hopscale import balance as balancing
 from hopscale.native import reference
 from hopscale.native.pallas import choose, kernels
 
-MAX_SITES = 2**15 - 1  # two counts of sites must fit in one int32
-TILES = 8  # into which a chain held in registers is cut, at most
 KNOWN = {None: "none", "barker": "barker", "sqrt": "sqrt", "min": "min", "max": "max"}
 
 
@@ -56,22 +53,6 @@ def race(key, values, length, *, balance, knobs: Knobs = DEFAULT):
     return sites, chosen, order_log_prob(values, sites, chosen, length, **settings)
 
 
-def race_of_clocks(key, values, length, *, balance, knobs: Knobs = DEFAULT):
-    """A choice by a clock for every site, up to `MAX_SITES`: other draws than those of `race`.
-
-    No sampler uses it; benchmarks compare with it.
-    """
-    n = values.size
-    values, name = _named(values, balance)
-    outputs = [(n, bool), (n, jnp.int32), (n, jnp.int32), (n, jnp.float32), (1, jnp.float32)]
-    call = _call(kernels.race, outputs, knobs, n=n, tile=_tile(n, knobs, TILES), balance=name)
-    chosen, *found = call(jax.random.key_data(key), jnp.reshape(length, 1), values)
-    outputs = [(n, jnp.int32), (knobs.shares, jnp.float32)]
-    call = _call_pairs(kernels.order, outputs, knobs, n=n)
-    sites, log_probs = call(jnp.reshape(length, 1), *found)
-    return sites, chosen, jnp.sum(log_probs)
-
-
 def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: Knobs = DEFAULT):
     values, name = _named(values, balance)
     call = _call_path(values.size, knobs, backwards=backwards, balance=name)
@@ -79,13 +60,7 @@ def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: 
 
 
 def uniform(key, length, *, n, knobs: Knobs = DEFAULT):
-    if n > MAX_SITES:
-        return reference.uniform(key, length, n=n)
-    outputs = [(n, bool), (n, jnp.int32), (n, jnp.int32)]
-    call = _call(kernels.uniform, outputs, knobs, n=n, tile=_tile(n, knobs, TILES))
-    chosen, *found = call(jax.random.key_data(key), jnp.reshape(length, 1))
-    call = _call_pairs(kernels.order, [(n, jnp.int32)], knobs, n=n)
-    return call(jnp.reshape(length, 1), *found)[0], chosen
+    return _choose(choose.race, key, jnp.zeros(n, jnp.float32), length, None, knobs)
 
 
 def repeated(key, values, length, *, balance, knobs: Knobs = DEFAULT):
@@ -157,16 +132,12 @@ def _call_pairs(kernel, outputs, knobs, n, **options):
 
 
 def _call_path(n, knobs, **static):
-    tile = min(_tile(min(n, MAX_SITES), knobs), knobs.stride)
+    # A power of two, no thread without a site.
+    tile = min(max(pl.next_power_of_2(n), 32 * _warps(n, knobs)), knobs.stride)
     outputs = [(1, jnp.float32)]
     return _call(kernels.path, outputs, knobs, n=n, tile=tile, block=knobs.block, **static)
 
 
 def _warps(n: int, knobs: Knobs) -> int:
-    """Enough warps that a thread holds 32 sites or fewer, within what registers allow."""
+    """Enough warps for a chain's sites, within what registers allow."""
     return knobs.warps or min(16, max(4, pl.next_power_of_2(n) // 1024))
-
-
-def _tile(n: int, knobs: Knobs, tiles: int = 1) -> int:
-    """The size to hold n sites in so many tiles: a power of two, no thread without a site."""
-    return max(pl.next_power_of_2(-(-n // tiles)), 32 * _warps(n, knobs))

@@ -26,6 +26,16 @@ Sites = Int[Array, " n"]
 Flags = Bool[Array, " n"]
 
 
+def step_key(key: Key[Array, ""], step: Int[Array, ""], chain: Int[Array, ""]):
+    """The words of the key of a chain's step."""
+    return jax.random.key_data(jax.random.fold_in(jax.random.fold_in(key, step), chain))
+
+
+def words(key: Key[Array, ""], *, count: int) -> Int[Array, " count"]:
+    """Random words."""
+    return jax.random.bits(key, (count,), jnp.uint32)
+
+
 ROWS = 16  # at most
 PARTS = 2.0**31 - 2.0**19  # the total weight in whole numbers: below 2^31 for all rounding
 ROUNDS = 8
@@ -74,7 +84,7 @@ def draw(table: Table, words: Int[Array, "draws 2"]) -> Int[Array, " draws"]:
     column = jnp.minimum(column, width - 1)
     upto = table.upto[:, column]
     # Below the column's weight even when rounded.
-    goal = _uniform_numbers(words[:, 1], upto.dtype) * upto[-1]
+    goal = uniform_numbers(words[:, 1], upto.dtype) * upto[-1]
     row = jnp.sum(upto <= goal[None, :], axis=0, dtype=jnp.int32)
     return jnp.minimum(row, rows - 1) * width + column.astype(jnp.int32)
 
@@ -86,7 +96,7 @@ def _high_product(a: Int[Array, " draws"], b: Int[Array, ""]) -> Int[Array, " dr
     return high * (b >> 16) + (middle >> 16) + (low * (b >> 16) + (middle & 0xFFFF) >> 16)
 
 
-def _uniform_numbers(words: Int[Array, "*shape"], dtype) -> Float[Array, "*shape"]:
+def uniform_numbers(words: Int[Array, "*shape"], dtype) -> Float[Array, "*shape"]:
     """(b + 1/2) / 2^32 for words b, kept below 1.
 
     Floating point resolves small numbers to a relative 2^-24, or better.
@@ -172,7 +182,7 @@ def race_of_clocks(key: Key[Array, ""], log_weights, length, so_far: Chosen) -> 
     Sites without weight come last, in order.
     """
     n, (sites, chosen, count) = log_weights.size, so_far
-    v = _uniform_numbers(jax.random.bits(key, (n,), jnp.uint32), log_weights.dtype)
+    v = uniform_numbers(jax.random.bits(key, (n,), jnp.uint32), log_weights.dtype)
     times = jnp.log(-jnp.log1p(-v)) - log_weights
     times = jnp.where(jnp.isnan(times), jnp.inf, times)
     # By whether chosen first: a site without weight rings never, but before those already chosen.
@@ -244,9 +254,8 @@ def _repeated_log_prob(log_weights, sites, length):
 
 
 def uniform(key: Key[Array, ""], length: Int[Array, ""], *, n: int) -> tuple[Sites, Flags]:
-    """The sites of the `length` smallest random words."""
-    sites = jnp.argsort(jax.random.bits(key, (n,), jnp.uint32), stable=True).astype(jnp.int32)
-    return sites, flags(sites, length)
+    """`length` sites without replacement, each as likely as any other."""
+    return race(key, jnp.zeros(n, jnp.float32), length, balance=None)[:2]
 
 
 def odd(sites: Sites, length: Int[Array, ""]) -> Flags:

@@ -5,11 +5,11 @@
 #include "race.h"
 #include "rbm.h"
 #include "repeated.h"
-#include "uniform.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
 using hopscale::Balance;
+using hopscale::fold_in;
 using hopscale::Key;
 using hopscale::Team;
 
@@ -102,9 +102,9 @@ ffi::Error uniform(ffi::ThreadPool pool, Words key, Ints length, Out<Ints> sites
   return over_chains(pool, sites->dimensions(),
                      [keys = key.typed_data(), length = length.typed_data(),
                       sites = sites->typed_data(), chosen = bytes(chosen->typed_data())](
-                         size_t chain, size_t at, size_t n, const Team&) {
+                         size_t chain, size_t at, size_t n, const Team& team) {
                        hopscale::uniform(key_of(keys, chain), n, length[chain], sites + at,
-                                         chosen + at);
+                                         chosen + at, team);
                      });
 }
 
@@ -115,6 +115,29 @@ ffi::Error odd(ffi::ThreadPool pool, Ints sites, Ints length, Out<Flags> is_odd)
                                                             const Team&) {
                        hopscale::odd(sites + at, n, length[chain], is_odd + at);
                      });
+}
+
+// The key of a chain's step: fold in the step, then the chain.
+ffi::Error step_key(ffi::ThreadPool pool, Words key, Ints step, Ints chain, Out<Words> own) {
+  return over_chains(pool, own->dimensions(),
+                     [keys = key.typed_data(), steps = step.typed_data(),
+                      chains = chain.typed_data(), own = own->typed_data()](
+                         size_t i, size_t at, size_t, const Team&) {
+                       const Key by_step = fold_in(key_of(keys, i), uint32_t(steps[i]));
+                       const Key found = fold_in(by_step, uint32_t(chains[i]));
+                       own[at] = found.a;
+                       own[at + 1] = found.b;
+                     });
+}
+
+ffi::Error words(ffi::ThreadPool pool, Words key, Out<Words> random) {
+  return over_chains(
+      pool, random->dimensions(),
+      [keys = key.typed_data(), random = random->typed_data()](size_t chain, size_t at, size_t n,
+                                                               const Team&) {
+        for (size_t i = 0; i < n; ++i)
+          random[at + i] = hopscale::random_word(key_of(keys, chain), i);
+      });
 }
 
 // Where a chain's part of an operand begins. Operands have the batch's leading dimensions, or 1 in
@@ -276,5 +299,12 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(Uniform, uniform,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     Odd, odd,
     ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Ints>().Arg<Ints>().Ret<Flags>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    StepKey, step_key,
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Words>().Arg<Ints>().Arg<Ints>().Ret<Words>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(RandomWords, words,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Words>().Ret<Words>());
 
 #pragma GCC visibility pop

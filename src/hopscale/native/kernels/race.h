@@ -58,17 +58,12 @@ inline void race_of_clocks(Key key, const float* s, size_t n, Balance balance, s
   }
 }
 
-inline float race(Key key, const float* s, size_t n, Balance balance, int32_t asked, int32_t* sites,
-                  uint8_t* chosen, const Team& team) {
-  Scratch& scratch = Scratch::here();
-  const size_t length = clamp_length(asked, n);
-  Table table;
-  const Weights weights = scaled(s, n, balance, [&](const Scale& scale) {
-    return tabulate(scale, s, nullptr, n, team, scratch, table);
-  });
+// Draws by the table of all sites; where draws repeat too often, by tables of the sites left.
+inline void choose(Table table, Key key, const float* s, size_t n, Balance balance, size_t length,
+                   bool usable, int32_t* sites, uint8_t* chosen, const Team& team,
+                   Scratch& scratch) {
   std::memset(chosen, 0, n);
   size_t count = 0;
-  bool usable = weights.usable;
   for (int round = 0; round < kRounds && usable && count < length; ++round) {
     if (round > 0) {
       const Scale scale(largest(s, chosen, n), balance);
@@ -81,8 +76,39 @@ inline float race(Key key, const float* s, size_t n, Balance balance, int32_t as
   if (count < length)
     race_of_clocks(fold_in(key, kClocks), s, n, balance, length, count, sites, chosen, scratch);
   std::fill(sites + length, sites + n, 0);
+}
+
+inline float race(Key key, const float* s, size_t n, Balance balance, int32_t asked, int32_t* sites,
+                  uint8_t* chosen, const Team& team) {
+  Scratch& scratch = Scratch::here();
+  const size_t length = clamp_length(asked, n);
+  Table table{};
+  const Weights weights = scaled(s, n, balance, [&](const Scale& scale) {
+    return tabulate(scale, s, nullptr, n, team, scratch, table);
+  });
+  choose(table, key, s, n, balance, length, weights.usable, sites, chosen, team, scratch);
   return static_cast<float>(
       order_log_prob_from(weights, s, n, sites, chosen, length, false, team, scratch));
+}
+
+// A choice in which all sites weigh the same. Their table depends on n alone: a thread keeps it.
+inline void uniform(Key key, size_t n, int32_t asked, int32_t* sites, uint8_t* chosen,
+                    const Team& team) {
+  struct Equal {
+    size_t n = 0;
+    std::vector<float> zeros;
+    Scratch scratch;
+    Table table;
+  };
+  thread_local Equal equal;
+  if (equal.n != n) {
+    equal.zeros.assign(n, 0.0f);
+    tabulate(Scale(0.0f, kLogWeight), equal.zeros.data(), nullptr, n, team, equal.scratch,
+             equal.table);
+    equal.n = n;
+  }
+  choose(equal.table, key, equal.zeros.data(), n, kLogWeight, clamp_length(asked, n), true, sites,
+         chosen, team, Scratch::here());
 }
 
 }  // namespace hopscale

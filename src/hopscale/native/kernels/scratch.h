@@ -22,8 +22,6 @@ struct Scratch {
   std::vector<double> along, sums;            // weights along an order; of pieces of a chain
   std::vector<float> values;                  // along an order
   std::vector<std::pair<double, int32_t>> clocks;  // of the sites left over, rarely needed
-  std::vector<uint32_t> words, site, bucket, start;  // of the smallest words
-  std::vector<uint64_t> unsorted, sorted;
 
   static Scratch& here() {
     thread_local Scratch scratch;

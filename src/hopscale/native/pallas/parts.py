@@ -1,4 +1,4 @@
-"""What the kernels are made of: searching, compacting, random bits, weights, memory."""
+"""What the kernels are made of: random bits, weights, memory."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,82 +7,6 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 
 LEAST = 2.0**-120  # the least weight: see `inverse_weight`
-
-# Keys order sites as their times do. The ends leave room for +1, and for padding above all.
-FIRST = np.int32(-(2**31) + 1)
-LAST = np.int32(2**31 - 2)
-NEVER = np.int32(2**31 - 1)
-INFINITY = np.int32(0x7F800000)  # the bits of a float's
-
-
-def tiles(n, tile):
-    """All sites. Many small tiles fit n closer than one, whose size has to be a power of two."""
-    return [start + lax.iota(jnp.int32, tile) for start in range(0, n, tile)]
-
-
-def search(keys, length, n, start, times):
-    """The threshold by which `length` keys are in; where keys tie, the least that has as many.
-
-    Keeps a bracket low < high with fewer than `length` keys up to low, and at least `length`
-    up to high, until high has just `length` or there is nothing between. With `times`, keys
-    are the bits of floats and it aims where a steady rate would put the last of them; every
-    third turn it halves the bracket instead, which bounds the number of turns for any weights.
-    """
-    low, guess, high = start
-
-    def unfinished(state):
-        _, _, low, high, _, above = state
-        return (above > length) & (low + 1 < high)
-
-    def turn(state):
-        turns, middle, low, high, below, above = state
-        met = count([key <= middle for key in keys])
-        enough = met >= length
-        low, below = jnp.where(enough, low, middle), jnp.where(enough, below, met)
-        high, above = jnp.where(enough, middle, high), jnp.where(enough, met, above)
-        middle = (low >> 1) + (high >> 1) + (low & high & 1)
-        if times:
-            soon = lax.bitcast_convert_type(jnp.maximum(low, 0), jnp.float32)
-            late = lax.bitcast_convert_type(high, jnp.float32)
-            wanted = (length - below).astype(jnp.float32) + 0.5
-            part = wanted / ((above - below).astype(jnp.float32) + 1.0)
-            aim = jnp.where(late < jnp.inf, soon + (late - soon) * part, 2.0 * soon)
-            aim = jnp.clip(lax.bitcast_convert_type(aim, jnp.int32), low + 1, high - 1)
-            middle = jnp.where(lax.rem(turns, np.int32(3)) == 2, middle, aim)
-        return turns + 1, middle, low, high, below, above
-
-    guess = jnp.clip(guess, low + np.int32(1), high - np.int32(1))
-    zero = jnp.int32(0)
-    state = zero, guess, jnp.int32(low), jnp.int32(high), zero, jnp.int32(n)
-    return lax.while_loop(unfinished, turn, state)[3]
-
-
-def compact(keys, threshold, length):
-    """Who is among the first `length`, and each one's place in a list of these.
-
-    The list runs through the first of every tile, then the second of every tile, and so on:
-    one scan over a tile's worth of sums then serves all tiles.
-    """
-    below = [key < threshold for key in keys]
-    level = [key == threshold for key in keys]
-    room = length - count(below)
-    # One scan counts both kinds: those level with the threshold in the upper half of the word.
-    both = [
-        b.astype(jnp.int32) + (e.astype(jnp.int32) << 16) for b, e in zip(below, level, strict=True)
-    ]
-    sums = sum(both)
-    met = jnp.cumsum(sums, dtype=jnp.int32) - sums
-    chosen, places = [], []
-    for b, e, one in zip(below, level, both, strict=True):
-        levels = met >> 16
-        chosen.append(b | (e & (levels < room)))
-        places.append((met & 0xFFFF) + jnp.minimum(levels, room))
-        met = met + one
-    return chosen, places
-
-
-def count(masks):
-    return jnp.sum(sum(mask.astype(jnp.int32) for mask in masks), dtype=jnp.int32)
 
 
 def threefry(key, count):
