@@ -372,39 +372,3 @@ def test_bits_of_any_type_are_bits():
     kinds = (np.int8, np.uint8, bool, np.float32)
     values = {score(BITS_AND_ONE.astype(kind)).value for kind in kinds}
     assert len(values) == 1
-
-
-BAD = {
-    "target over bits": lambda: log_z("model"),  # type: ignore[arg-type]
-    "rise from 0 to 1": lambda: log_z(model(), betas=[0.0, 0.5, 0.4, 1.0]),
-    "numbers that rise": lambda: log_z(model(), betas=[0.5, 1.0]),
-    "rise from 0 to 1; got 'many'": lambda: log_z(model(), betas="many"),
-    "2,147,479,552 steps at most; got 10,000,000,000": lambda: log_z(model(), betas=10**10),
-    "GB; .* GB are there": lambda: log_z(model(), chains=10**12),
-    "chains must be at least 2": lambda: log_z(model(), chains=1),
-    r"resample must lie in \[0, 1\]; got 1.5": lambda: log_z(model(), resample=1.5),
-    "resample must be a number; got True": lambda: log_z(model(), resample=True),
-    r"\[0, 1\]; got nan": lambda: log_z(model(), resample=float("nan")),
-    "the target's shape": lambda: log_z(model(), hs.Bernoulli(np.full(4, 0.5))),
-    "base must be such as": lambda: log_z(model(), "fair"),  # type: ignore[arg-type]
-    "R = 13 for 12 sites": lambda: log_z(model(), scale=hs.Fixed(13)),
-    "one scale for all chains": lambda: log_z(model(), scale=hs.Adaptive(per_chain=True)),
-    "scale must be such as": lambda: log_z(model(), scale=3),  # type: ignore[arg-type]
-    "kernel must be such as": lambda: log_z(model(), kernel="lbp"),  # type: ignore[arg-type]
-    "two names for one": lambda: log_z(model(), kernel=hs.RWM(), sampler=hs.RWM()),
-    "an hs.RBM; got Tempered": lambda: log_z(model(), kernel=hs.BlockGibbs()),
-    "no scale to tune or fix": lambda: log_z(model(), kernel=OneSite(), scale=hs.Fixed(1)),
-    "bits 0 and 1; got values from 0 to 0.7": lambda: score(0.7 * BITS_AND_ONE),
-    "bits 0 and 1; got values from 0 to 5": lambda: score(5 * BITS_AND_ONE),
-    "bits 0 and 1; got values from nan": lambda: score(np.nan * BITS_AND_ONE),
-    "DataSet.binarized": lambda: score((255 * BITS_AND_ONE).astype(np.uint8)),
-    "target's shape": lambda: score(BITS[:, 0]),
-    "data must be an array": lambda: score("images"),
-    "normalizer must be such as": lambda: score(BITS, -3.0),
-}
-
-
-@pytest.mark.parametrize("words", BAD)
-def test_what_cannot_work_says_so(words):
-    with pytest.raises((ValueError, TypeError, MemoryError), match=words):
-        BAD[words]()

@@ -143,27 +143,3 @@ def test_draws_of_the_base_have_its_means():
     p = np.array([0.1, 0.5, 0.95])
     x = draw_base(jax.random.key(0), hs.Bernoulli(p), 20_000)
     assert np.all(np.abs(np.mean(np.asarray(x), axis=0) - p) < 5 * np.sqrt(p * (1 - p) / 20_000))
-
-
-BAD = {
-    "one of highest": lambda: CNN(4, 0, "half"),
-    "resnet, cnn or mlp": lambda: by_name("vit", (8, 8), 4),
-    "needs images": lambda: by_name("cnn", (8,), 4),
-    "channels must be at least 1": lambda: MLP((8, 8), 0),
-    "one real number": lambda: EBM(lambda x: x, np.full((2, 2), 0.5)),
-    "function of one state": lambda: EBM(3, np.full((2, 2), 0.5)),
-    "strictly inside": lambda: EBM(jnp.sum, np.ones((2, 2))),
-    "bits 0 and 1": lambda: base_of(np.full((4, 2), 3)),
-    "from 0.7 to 0.7": lambda: base_of(np.full((4, 2), 0.7)),
-    "from nan to nan": lambda: base_of(np.full((4, 2), np.nan)),
-    "array of numbers; got 'digits'": lambda: base_of("digits"),
-    "Take its images, data.train": lambda: base_of(hs.data.load("digits")),
-    "along the first axis": lambda: base_of(np.zeros(4)),
-    "margin": lambda: base_of(np.zeros((4, 2)), 0.7),
-}
-
-
-@pytest.mark.parametrize("words", BAD)
-def test_what_cannot_work_says_so(words):
-    with pytest.raises((ValueError, TypeError), match=words.replace("(", r"\(")):
-        BAD[words]()

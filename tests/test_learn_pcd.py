@@ -262,47 +262,6 @@ def test_uint8_that_holds_bits_holds_bits():
                                           settings=SMALL, key=1).model)  # fmt: skip
 
 
-def wrong(data):
-    return train_ebm(model(), data, settings=SMALL)
-
-
-BAD = {
-    "steps must be at least 1": lambda: PCD(steps=0),
-    "at least a batch of 100": lambda: PCD(buffer=10),
-    "restart must lie in": lambda: PCD(restart=1.5),
-    r"rate must lie in \(0, 1\]; got 0.0": lambda: PCD(rate=0.0),
-    "rate must be a number; got 'fast'": lambda: PCD(rate="fast"),  # type: ignore[arg-type]
-    r"average must lie in \[0, 1\); got 1.0": lambda: PCD(average=1.0),
-    "model must be such as": lambda: train_ebm(MLP((2,), 1), DATA),  # type: ignore[arg-type]
-    "the model's shape": lambda: train_ebm(model(), DATA[:, 0]),
-    "iterations must be at least 1": lambda: train(0),
-    "iterations at most; got": lambda: train(2**31),
-    "minutes must lie in": lambda: train(minutes=-1),
-    "minutes must be a number; got '5'": lambda: train(minutes="5"),
-    "chunk must be at least 1; got -1": lambda: train(chunk=-1),
-    "R = 9 for 6 sites": lambda: train(scale=hs.Fixed(9)),
-    "scale must be such as .* got 3": lambda: train(scale=3),
-    "kernel must be such as .* got 'lbp'": lambda: train(kernel="lbp"),
-    "kernel must be such as .* the class LBP": lambda: train(sampler=hs.LBP),
-    "two names for one": lambda: train(kernel=hs.LBP(), sampler=hs.LBP()),
-    "settings must be such as": lambda: train(settings={"steps": 3}),  # type: ignore[arg-type]
-    "GB are there": lambda: train(settings=PCD(buffer=10**14)),
-    "bits 0 and 1, or grey .* from 0 to 0.7": lambda: wrong(0.7 * DATA),
-    "bits 0 and 1, or grey .* from 0 to 5": lambda: wrong(5 * DATA),
-    "bits 0 and 1, or grey .* from nan to nan": lambda: wrong(np.nan * DATA),
-    "bits 0 and 1, or grey .* from -1 to 1": lambda: wrong(2 * DATA - 1),
-    "data.train": lambda: wrong(hs.data.load("digits")),
-    "array of numbers; got 'digits'": lambda: wrong("digits"),
-    "along the first axis": lambda: wrong(DATA[:0]),
-}
-
-
-@pytest.mark.parametrize("words", BAD)
-def test_what_cannot_work_says_so(words):
-    with pytest.raises((ValueError, TypeError, MemoryError), match=words):
-        BAD[words]()
-
-
 def test_programs_from_a_cache_do_without_graphs(tmp_path, monkeypatch):
     """cuDNN fails in a CUDA graph of a program that was not compiled in this process."""
     from hopscale.learn import compiling

@@ -92,30 +92,3 @@ def test_one_run_is_allowed():
     run, *rest = hs.sample_many(TARGET, keys=[2], **LENGTH)
     assert not rest
     alike(run, alone(TARGET, hs.LBP(), 2, None))
-
-
-BAD = {
-    "no keys": ({"keys": []}, ValueError, "each of 0 keys"),
-    "targets": ({"targets": TARGETS[:2], "keys": [0, 1, 2]}, ValueError, "got 2 targets"),
-    "scales": ({"keys": [0, 1], "scale": [hs.Fixed(1)]}, ValueError, "1 scales"),
-    "records": ({"keys": [0, 1], "record": [RECORD]}, ValueError, "each of 2 runs"),
-    "recorders": ({"keys": [0, 1], "record": [RECORD, {"ones": ones}]}, ValueError, "functions"),
-    "shapes": (
-        {"targets": [hs.Bernoulli(np.full(3, 0.5)), hs.Bernoulli(np.full(4, 0.5))], "keys": [0, 1]},
-        ValueError,
-        "one shape",
-    ),
-    "kinds": (
-        {"targets": [hs.Bernoulli(np.full(4, 0.5)), hs.Ising(np.zeros(4), 0.1)], "keys": [0, 1]},
-        ValueError,
-        "one shape",
-    ),
-    "tuners": ({"keys": [0, 1], "scale": [hs.Fixed(1), hs.Adaptive()]}, ValueError, "one shape"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_runs_that_do_not_fit_together_are_refused(name):
-    settings, error, message = BAD[name]
-    with pytest.raises(error, match=message):
-        hs.sample_many(**{"targets": TARGETS[0], **settings, **LENGTH})

@@ -191,26 +191,6 @@ def test_a_run_on_an_rbm(ratios):
     assert errors_away(by_chain, expected + 0.1) > most_errors(1, 300)
 
 
-BAD = {
-    "transposed": (lambda: hs.RBM(W.T, B, C), r"shape \(3, 4\).*got \(4, 3\).*Transpose"),
-    "hidden bias": (lambda: hs.RBM(W, B, C[:, None]), "hidden_bias must have 1 axis"),
-    "scalar bias": (lambda: hs.RBM(W, 0.0, C), "at least one visible"),
-    "no hidden units": (lambda: hs.RBM(np.zeros((0, 4)), B, np.zeros(0)), "one hidden unit"),
-    "NaN": (lambda: hs.RBM(W * np.nan, B, C), "weights must be finite"),
-    "ratios": (lambda: hs.RBM(W, B, C, ratios="fast"), "'exact' or 'gradient'"),
-    "state": (lambda: rbm().log_prob(np.zeros(3, int)), r"\(4,\); got \(3,\)"),
-    "batch": (lambda: rbm().gibbs(0, np.zeros((4, 3), int)), r"got \(4, 3\)"),
-    "steps": (lambda: rbm().gibbs(0, X, steps=-1), "at least 0"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_values_are_refused(name):
-    make, message = BAD[name]
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 @pytest.mark.parametrize("shared", [True, False], ids=["one model", "two models"])
 def test_kernel_of_the_inputs_agrees_with_plain_jax(shared):
     rng = np.random.default_rng(11)

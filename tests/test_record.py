@@ -124,27 +124,6 @@ def test_functions_of_several_numbers_are_named():
     np.testing.assert_array_equal(trace["pair[1]"][:, 1:], moved > 0)
 
 
-BAD = {
-    "no function": ({"x": 3}, TypeError, r"record\['x'\] must be a function of \(state, info\)"),
-    "the class": ({"x": hs.record.SiteMeans}, TypeError, "recorder"),
-    "a matrix": (lambda s, i: s.x, ValueError, "SiteMeans"),
-    "complex": (lambda s, i: jnp.sum(s.x) * 1j, ValueError, "real numbers"),
-    "nothing": (lambda s, i: None, ValueError, "at least one number"),
-    "taken name": ({"log_prob": lambda s, i: 0.0}, ValueError, "always recorded"),
-    "taken prefix": ({"hamming_2": lambda s, i: 0.0}, ValueError, "always recorded"),
-    "no name": ({3: lambda s, i: 0.0}, ValueError, "strings"),
-    "a list": ([lambda s, i: 0.0], TypeError, "by name"),
-    "edges": (lambda s, i: hs.record.Histogram(jnp.sum, [1.0, 1.0]), ValueError, "rising"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_recorded_is_refused(name):
-    wrong, error, message = BAD[name]
-    with pytest.raises(error, match=message):
-        hs.sample(TARGET, record=wrong, **SETTINGS)
-
-
 # -- Recorders. ----------------------------------------------------------------------------------
 
 

@@ -108,17 +108,3 @@ def test_the_ends_are_base_and_target_even_where_the_other_is_impossible():
     at = [hs.Tempered(base, impossible, beta).log_prob(x) for beta in (0.0, 0.5, 1.0)]
     assert at[0] == base.log_prob(x)
     assert at[1] == at[2] == -jnp.inf
-
-
-BAD = {
-    "beta must lie in": lambda: path("ising", 1.5),
-    "agree in shape": lambda: hs.Tempered(hs.Bernoulli(np.full(3, 0.5)), targets()["ising"], 0.5),
-    "base must be a hopscale target": lambda: hs.Tempered(0.5, targets()["ising"], 0.5),  # type: ignore[arg-type]
-    "an hs.RBM; got Tempered": lambda: hs.BlockGibbs().check(path("rbm", 0.5)),
-}
-
-
-@pytest.mark.parametrize("words", BAD)
-def test_what_cannot_work_says_so(words):
-    with pytest.raises((ValueError, TypeError), match=words):
-        BAD[words]()

@@ -281,53 +281,6 @@ def test_gibbs_sampling_takes_bits_of_any_type_and_nothing_else():
         rbm.gibbs(0, "digits")  # type: ignore[arg-type]
 
 
-IMAGES = DIGITS.train[:5]
-BAD_DATA = {
-    "train must hold bits .* from 0 to 0.7": lambda: hs.data.DataSet(
-        "a", 0.7 * IMAGES, *[IMAGES] * 2
-    ),
-    "valid must hold bits .* from nan": lambda: hs.data.DataSet(
-        "a", IMAGES, np.nan * IMAGES, IMAGES
-    ),
-    "test must hold bits .* from -1 to 1": lambda: hs.data.DataSet(
-        "a", IMAGES, IMAGES, 2 * IMAGES - 1
-    ),
-    "test must hold states": lambda: hs.data.DataSet("a", IMAGES, IMAGES, IMAGES[:0]),
-    "images of one shape": lambda: hs.data.DataSet("a", IMAGES, IMAGES[:, 0], IMAGES),
-    "all grey levels as uint8; train": lambda: hs.data.DataSet(
-        "a", (255 * IMAGES.astype(int)).astype(np.uint8), IMAGES, IMAGES
-    ),
-    "name of a data set": lambda: hs.data.DataSet(IMAGES, IMAGES, IMAGES, IMAGES),  # type: ignore[arg-type]
-    "data must be such as": lambda: train(data=IMAGES),  # type: ignore[arg-type]
-    "recipe must be such as": lambda: train({"hidden": 3}),  # type: ignore[arg-type]
-    "epochs must be an integer": lambda: train(epochs=1.5),
-}
-
-
-@pytest.mark.parametrize("words", BAD_DATA)
-def test_wrong_data_is_refused(words):
-    with pytest.raises((ValueError, TypeError), match=words):
-        BAD_DATA[words]()
-
-
-BAD = {
-    "hidden": ({"hidden": 0}, "hidden must be at least 1"),
-    "cd": ({"cd": 0}, "cd must be at least 1"),
-    "rate": ({"rate": 0.0}, r"rate must lie in \(0, inf\); got 0.0"),
-    "rate NaN": ({"rate": float("nan")}, "rate must lie in .* got nan"),
-    "rate as text": ({"rate": "0.1"}, "rate must be a number; got '0.1'"),
-    "too many units": ({"hidden": 10**12}, "GB are there"),
-    "batch": ({"batch": 2000}, "digits has 1285"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_recipes_are_refused(name):
-    settings, message = BAD[name]
-    with pytest.raises((ValueError, TypeError, MemoryError), match=message):
-        train(dataclasses.replace(SMALL, **settings))
-
-
 # -- The command line. ---------------------------------------------------------------------------
 
 

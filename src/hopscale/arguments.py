@@ -10,7 +10,7 @@ from jaxtyping import Array, Key
 from hopscale.kernels.kernel import ChainState, Kernel
 from hopscale.target import State, Target
 from hopscale.tune import Tuner
-from hopscale.validate import InvalidDensityError, count, instance
+from hopscale.validate import InvalidDensityError, array, count, instance
 
 MOST_STEPS = 2**31 - 2**12  # step numbers are 32-bit integers
 
@@ -37,6 +37,14 @@ def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) ->
         count("chunk", chunk, least=1)
 
 
+def chosen(kernel: Any, sampler: Any, default: Kernel) -> Any:
+    """The kernel, by either of its two names."""
+    if kernel is not None and sampler is not None:
+        raise TypeError("kernel and sampler are two names for one argument; give one of them.")
+    given = sampler if kernel is None else kernel
+    return default if given is None else given
+
+
 def thinning(keep: Any, draws: int) -> int | None:
     """How many steps lie between two kept states; None if the loop keeps none."""
     if keep is None or (isinstance(keep, str) and keep == "last"):
@@ -61,7 +69,7 @@ def initial_states(target: Target, chains: int, init: Any, key: Key[Array, ""]) 
     """One starting state for each chain."""
     if init is None:
         return jnp.asarray(random_states(target, chains, key))
-    x = np.asarray(init)
+    x = array("init", init)
     if x.shape not in (target.shape, (chains, *target.shape)):
         raise ValueError(
             f"init must have the target's shape {target.shape}, one state for all chains, or "

@@ -44,16 +44,13 @@ NAMED: dict[str, LogBalance] = {"sqrt": sqrt, "barker": barker, "min": min, "max
 
 def resolve(balance: str | LogBalance) -> LogBalance:
     """The balancing function of that name, or the user's own log g once it is checked."""
-    if isinstance(balance, str):
-        if balance not in NAMED:
-            raise ValueError(
-                f"balance must be one of {', '.join(map(repr, NAMED))} or a function "
-                f"log t -> log g(t); got {balance!r}."
-            )
+    if isinstance(balance, str) and balance in NAMED:
         return NAMED[balance]
     if not callable(balance):
-        raise TypeError(
-            f"balance must be a name or a function log t -> log g(t); got {type(balance).__name__}."
+        kind = ValueError if isinstance(balance, str) else TypeError
+        raise kind(
+            f"balance must be one of {', '.join(map(repr, NAMED))} or a function "
+            f"log t -> log g(t); got {balance!r}."
         )
     try:
         named = balance in NAMED.values()

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from hopscale import loop, native, paper
+from hopscale import files, loop, native, paper
 from hopscale.host import drive
 from hopscale.kernels import GWG, LBP, RWM, Kernel, Metropolis
 from hopscale.plan import Plan
@@ -201,7 +201,7 @@ def table(cells: list[Cell], limits: Roofline) -> Table:
 
 def save(out: Path, cells: list[Cell], limits: Roofline) -> None:
     """Write bench.csv and bench.png."""
-    out.mkdir(parents=True, exist_ok=True)
+    files.make_folder(out)
     with (out / "bench.csv").open("w", newline="") as file:
         file.write(f"# {hardware()}\n")
         for name, value in limits._asdict().items():

@@ -23,7 +23,7 @@ from hopscale.loop import Program
 from hopscale.ratios import Comparison, compare
 from hopscale.target import Target
 from hopscale.tune import Fixed, fitted
-from hopscale.validate import as_key, count
+from hopscale.validate import as_key, count, number
 
 MOST_STATES = 2**16
 
@@ -164,6 +164,7 @@ def invariance(
     _check(target, kernel, scale)
     count("draws", draws, least=1000)
     count("steps", steps, least=1)
+    number("false_alarm", false_alarm, 0, 1, "()")
     everything, expected = states(target), probabilities(target)
     key_draw, key_step = jax.random.split(as_key(key))
     seed = np.asarray(jax.random.bits(key_draw, (4,)))

@@ -82,6 +82,22 @@ def check_writable(path: str | Path, overwrite: bool) -> None:
         part.unlink()
 
 
+def make_folder(path: str | Path) -> Path:
+    """A folder, made if it is not there, with those above it.
+
+    Raises:
+        OSError: there is a file of that name, or it cannot be made.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "there is a file of that name" if is_file else error.strerror
+        raise type(error)(f"cannot make the folder {path}: {reason}. Give another one.") from error
+    return folder
+
+
 @contextlib.contextmanager
 def exclusive(path: str | Path, what: str) -> Iterator[None]:
     """Hold a lock file; whoever wants it meanwhile is refused.

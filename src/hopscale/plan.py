@@ -1,7 +1,9 @@
 """The settings of a run, or of many side by side: checked, and turned into a job."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -86,6 +88,9 @@ class Plan:
             keep=keep,
             defaults=defaults,
         )
+        for target, tuner in zip(plan.targets, plan.tuners, strict=True):
+            span: Any = kernel.scale_range(target)
+            jax.eval_shape(partial(tuner.init, span, chains, target.dtype))  # raises if unfit
         plan.check_memory()
         return plan.with_ratios()
 
@@ -113,17 +118,15 @@ class Plan:
         values = max(target.num_states, 1) if target.num_states > 2 else 1
         needed = states * (4 * target.state_dtype.itemsize + 6 * 4 * values)
         kept = states * (self.draws // self.thin) * target.state_dtype.itemsize if self.thin else 0
-        available = validate.memory()
-        if needed + kept > available:
-            advice = (
-                "Keep fewer of them (keep=n for every n-th), or record statistics instead."
-                if kept > needed
-                else "Use fewer chains."
-            )
-            raise MemoryError(
-                f"the run would need about {_bytes(needed)} for its chains and {_bytes(kept)} for "
-                f"kept states; {_bytes(available)} are there. {advice}"
-            )
+        memories = runs * sum(_size(r, target, self.chains) for r in self.recorders.values())
+        advice = "Use fewer chains."
+        if kept > needed + memories:
+            advice = "Keep fewer of them (keep=n for every n-th), or record statistics instead."
+        elif memories > needed:
+            advice = "Record less: hs.record.SiteMeans(), or a function of (state, info)."
+        parts = {"its chains": needed, "kept states": kept, "what is recorded": memories}
+        listed = [f"{validate.in_words(n)} for {what}" for what, n in parts.items() if n]
+        validate.fits(f"the run, with {' and '.join(listed)},", needed + kept + memories, advice)
 
     def begin(self, compiled: bool = True) -> Sampling:
         """The run before its first step, compiled unless that is to wait for the first one."""
@@ -147,6 +150,12 @@ class Plan:
             self.thin,
             compiled,
         )
+
+
+def _size(recorder: Recorder, target: Target, chains: int) -> int:
+    """Bytes of a recorder's memory."""
+    leaves = jax.tree.leaves(jax.eval_shape(lambda: recorder.init(target, chains)))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
 
 
 def _default_functions(target: Target, key: Key[Array, ""]) -> dict[str, Callable]:
@@ -198,11 +207,3 @@ def _statistics(functions: Mapping[str, Callable], program: Program) -> Statisti
 
     state, info = eqx.filter_eval_shape(one, program.key)
     return Statistics(functions, state, info)
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} TB"

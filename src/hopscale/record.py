@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hopscale import native
+from hopscale import native, validate
 from hopscale.kernels.kernel import ChainState, Info
 from hopscale.target import State, Target, as_float
 
@@ -73,7 +73,8 @@ def _names(name: str, function: Any, state: ChainState, info: Info) -> list[str]
             f"record[{name!r}] must be a function of (state, info) or a recorder such as "
             f"hs.record.SiteMeans(); got {function!r}."
         )
-    out = eqx.filter_eval_shape(function, state, info)
+    needed = f"record[{name!r}] must be a function of (state, info)"
+    out = validate.outcome(needed, function, state, info)
     found = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(out):
         shape = getattr(leaf, "shape", ())
@@ -159,9 +160,16 @@ class Histogram(Recorder):
     edges: Float[Array, " edges"]
 
     def __init__(self, function: Callable, edges):
-        rising = np.asarray(edges, np.float64)
-        if rising.ndim != 1 or rising.size < 2 or not np.all(np.diff(rising) > 0):
+        rising = np.asarray(edges)
+        if (
+            rising.dtype.kind not in "iuf"
+            or rising.ndim != 1
+            or rising.size < 2
+            or not np.all(np.diff(rising) > 0)
+        ):
             raise ValueError(f"edges must be at least two rising numbers; got {edges!r}.")
+        if not callable(function):
+            raise TypeError(f"function must be a function of (state, info); got {function!r}.")
         self.function, self.edges = function, jnp.asarray(rising)
 
     def init(self, target: Target, chains: int):

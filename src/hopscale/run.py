@@ -71,11 +71,9 @@ def sample(
         InvalidDensityError: if the log-density was NaN or +inf at every proposal.
         Interrupted: after Ctrl-C or SIGTERM, a KeyboardInterrupt with the partial run as `.run`.
     """
-    if kernel is not None and sampler is not None:
-        raise TypeError("kernel and sampler are two names for one argument; give one of them.")
-    kernel = kernel or sampler or LBP()
+    chosen = arguments.chosen(kernel, sampler, LBP())
     plan = Plan.of(
-        [target], kernel, [key], [scale], chains, warmup, draws, [record], init, keep, chunk
+        [target], chosen, [key], [scale], chains, warmup, draws, [record], init, keep, chunk
     )
     return run_plan(plan, None, progress, chunk, checkpoint)
 
@@ -111,6 +109,8 @@ def sample_many(
     Returns:
         A `Run` for each key. No warnings are issued; each run has its own in `run.warnings`.
     """
+    if not isinstance(keys, Sequence | np.ndarray | jax.Array) or isinstance(keys, str):
+        raise TypeError(f"keys must be a list of seeds or keys, one for each run; got {keys!r}.")
     runs = len(keys)
     targets = [targets] * runs if isinstance(targets, Target) else list(targets)
     scales = list(scale) if isinstance(scale, Sequence) else [scale] * runs
@@ -119,7 +119,8 @@ def sample_many(
             f"one target and one scale are needed for each of {runs} keys; got {len(targets)} "
             f"targets and {len(scales)} scales."
         )
-    plan = Plan.of(targets, kernel or LBP(), keys, scales, chains, warmup, draws, record)
+    kernel = LBP() if kernel is None else kernel
+    plan = Plan.of(targets, kernel, keys, scales, chains, warmup, draws, record, chunk=chunk)
     job = plan.begin()
     outcome = host.drive(job, chunk=chunk, progress=progress, tell=tell)
     results = make_runs(job, None, interrupted=outcome == "interrupted")

@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from hopscale.move import Move, State, apply
+from hopscale.validate import choice
 
 Ratios = Float[Array, "..."]
 
@@ -129,7 +130,12 @@ class Target(eqx.Module):
         return self._update(self._checked(x), evaluation, move)
 
     def _checked(self, x: ArrayLike) -> State:
-        x = jnp.asarray(x)
+        try:
+            x = jnp.asarray(x)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"a state holds integers 0 ... {self.num_states - 1}; got {x!r:.80}."
+            ) from error
         if x.shape != self.shape:
             raise ValueError(
                 f"a state of this {type(self).__name__} has shape {self.shape}; got {x.shape}. "
@@ -161,19 +167,21 @@ def has_values(array) -> bool:
 
 
 def check_ratios(ratios: str) -> None:
-    if ratios not in RATIOS:
-        raise ValueError(f"ratios must be 'exact' or 'gradient'; got {ratios!r}.")
+    choice("ratios", ratios, RATIOS)
 
 
 def as_parameter(name: str, value, ndim: int | None = None) -> Float[Array, "..."]:
     """A parameter as a finite floating-point array, as wide as JAX allows."""
+    needed = "a number" if ndim == 0 else "an array of numbers"
     try:
         array = jnp.asarray(np.asarray(value) if isinstance(value, list | tuple) else value)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array of numbers; got {value!r}.") from error
+        raise TypeError(f"{name} must be {needed}; got {value!r:.80}.") from error
+    real = jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)
+    if not real or (ndim == 0 and array.ndim):
+        came = f"{value!r:.80}" if has_values(array) else f"dtype {array.dtype}"
+        raise TypeError(f"{name} must be {needed}; got {came}.")
     if not jnp.issubdtype(array.dtype, jnp.floating):
-        if array.dtype == bool or not jnp.issubdtype(array.dtype, jnp.integer):
-            raise TypeError(f"{name} must hold real numbers; got dtype {array.dtype}.")
         array = array.astype(float)
     array = array.astype(jnp.promote_types(array.dtype, jnp.float32))  # at least that
     if ndim is not None and array.ndim != ndim:

@@ -15,7 +15,6 @@ A `p` is the probability of a 1 at each site, an array or a target with an attri
 arithmetic is float64 NumPy; a limit has no notion of key, state or device.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -27,6 +26,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from hopscale import balance as _balance
+from hopscale.validate import choice, number
 
 _EXPONENT = {"lbp": 1.5, "rwm": 0.5}
 _PATHS = ("reversed", "same")
@@ -84,8 +84,7 @@ def lambda_1(
         path: "reversed", as in Eq. (5), or "same".
         complete: whether to add the term that Eq. (7) leaves out.
     """
-    if path not in _PATHS:
-        raise ValueError(f"path must be {_one_of(_PATHS)}; got {path!r}. Eq. (5) is 'reversed'.")
+    choice("path", path, _PATHS, "Eq. (5) is 'reversed'.")
     p = _probabilities(p)
     w_0, w_1 = _weights(p, balance)
     if np.all(p == 0.5):  # no site prefers a value: exactly 0, not a rounding error
@@ -113,6 +112,7 @@ def lambda_2(p: Probabilities, beta: float = 0.0) -> float:
         p: probability of a 1 at each site.
         beta: the paper's exponent, to obtain the paper's number.
     """
+    number("beta", beta, -float("inf"), float("inf"), "()")
     p = _probabilities(p)
     terms = (2 * p - 1) * (np.log(p) - np.log1p(-p))
     return float(np.sqrt(2 * terms.mean()) * p.size**beta)
@@ -170,7 +170,6 @@ def ejd(
     return np.asarray(np.asarray(scale, np.float64) * rate)
 
 
-@functools.cache
 def optimum(sampler: str = "lbp") -> Optimum:
     r"""The best z and its acceptance rate, the same for every p: the two corollaries, Eq. (8).
 
@@ -289,16 +288,8 @@ def _spread(
 
 
 def _exponent(sampler: str) -> float:
-    if sampler not in _EXPONENT:
-        raise ValueError(
-            f"sampler must be {_one_of(_EXPONENT)}; got {sampler!r}. "
-            "The paper has no limit theorem for others."
-        )
+    choice("sampler", sampler, _EXPONENT, "The paper has no limit theorem for others.")
     return _EXPONENT[sampler]
-
-
-def _one_of(names) -> str:
-    return " or ".join(map(repr, names))
 
 
 def _probabilities(p: Probabilities) -> Float[np.ndarray, " N"]:

@@ -52,7 +52,10 @@ class Fixed(Tuner):
 
     def __init__(self, scale):
         try:
-            number = np.asarray(scale, np.float64)
+            number = np.asarray(scale)
+            if number.dtype.kind not in "iuf":
+                raise TypeError(f"{number.dtype}")
+            number = number.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(f"the scale R must be a number; got {scale!r}.") from error
         if number.ndim > 1:
@@ -110,7 +113,7 @@ class Adaptive(Tuner):
     def __check_init__(self):
         if self.rate is None:
             return
-        if isinstance(self.rate, str) or np.ndim(self.rate):
+        if np.ndim(self.rate) or np.asarray(self.rate).dtype.kind not in "iuf":
             raise TypeError(f"rate must be a number; got {self.rate!r}.")
         if not 0 < self.rate < 1:
             raise ValueError(f"rate must lie inside (0, 1); got {self.rate!r}.")

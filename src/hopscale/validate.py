@@ -1,6 +1,7 @@
 """Checks that everything shares: what was needed, what came, what to do."""
 
 import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -40,6 +41,25 @@ def number(name: str, value: Any, low: float, high: float, ends: str = "[]") -> 
         raise ValueError(f"{name} must lie in {inside}; got {value!r}.")
 
 
+def choice(name: str, value: Any, allowed: Iterable[str], advice: str = "") -> None:
+    """Raise unless value is one of a few words."""
+    words = tuple(allowed)
+    if not isinstance(value, str) or value not in words:
+        needed = " or ".join(map(repr, words)) if len(words) == 2 else f"one of {', '.join(words)}"
+        raise ValueError(f"{name} must be {needed}; got {value!r}.{advice and ' ' + advice}")
+
+
+def shape(value: Any) -> tuple[int, ...]:
+    """The shape of a state: positive integers, or one of them."""
+    sides = tuple(value) if isinstance(value, Iterable) else (value,)
+    for side in sides:
+        if isinstance(side, bool) or not isinstance(side, int | np.integer):
+            raise TypeError(f"shape must hold positive integers; got {value!r}.")
+    if not sides or min(sides) < 1:
+        raise ValueError(f"shape must hold positive integers; got {value!r}.")
+    return tuple(map(int, sides))
+
+
 def bits(name: str, value: Any) -> Any:
     """States as small integers, checked: integers, booleans or floats that are 0 or 1.
 
@@ -47,10 +67,10 @@ def bits(name: str, value: Any) -> Any:
     """
     if isinstance(value, Tracer):
         return value.astype(jnp.int8)
-    array = _numbers(name, value)
-    if not _only_bits(array):
-        raise ValueError(f"{name} must hold bits 0 and 1; {_values(array)}. {_TO_BITS}")
-    return jnp.asarray(array, jnp.int8)
+    found = array(name, value)
+    if not _only_bits(found):
+        raise ValueError(f"{name} must hold bits 0 and 1; {_values(found)}. {_TO_BITS}")
+    return jnp.asarray(found, jnp.int8)
 
 
 def images(name: str, value: Any) -> np.ndarray:
@@ -58,17 +78,17 @@ def images(name: str, value: Any) -> np.ndarray:
 
     An array of uint8 that holds only 0 and 1 holds bits.
     """
-    array = _numbers(name, value)
-    if array.ndim < 2 or array.size == 0:
+    found = array(name, value)
+    if found.ndim < 2 or found.size == 0:
         raise ValueError(
-            f"{name} must hold states along the first axis, shape (n, *shape); got {array.shape}."
+            f"{name} must hold states along the first axis, shape (n, *shape); got {found.shape}."
         )
-    if _only_bits(array):
-        return array.astype(np.int8, copy=False)
-    if array.dtype == np.uint8:
-        return array
+    if _only_bits(found):
+        return found.astype(np.int8, copy=False)
+    if found.dtype == np.uint8:
+        return found
     raise ValueError(
-        f"{name} must hold bits 0 and 1, or grey levels 0 ... 255 as uint8; {_values(array)}. "
+        f"{name} must hold bits 0 and 1, or grey levels 0 ... 255 as uint8; {_values(found)}. "
         "Spins s = -1, 1 are bits x = (s + 1) / 2."
     )
 
@@ -79,15 +99,16 @@ _TO_BITS = (
 )
 
 
-def _numbers(name: str, value: Any) -> np.ndarray:
+def array(name: str, value: Any) -> np.ndarray:
+    """An array of numbers or booleans, of any shape."""
     try:
-        array = np.asarray(value)
+        found = np.asarray(value)
     except (TypeError, ValueError) as error:  # rows of different lengths
         raise TypeError(f"{name} must be an array of numbers; got {value!r:.80}.") from error
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+    if not (np.issubdtype(found.dtype, np.number) or found.dtype == bool):
         hint = " Take its images, data.train." if hasattr(value, "train") else ""
         raise TypeError(f"{name} must be an array of numbers; got {value!r:.80}.{hint}")
-    return array
+    return found
 
 
 def _only_bits(array: np.ndarray) -> bool:
@@ -109,9 +130,11 @@ def as_key(key: Any) -> Key[Array, ""]:
     if isinstance(key, bool | float):
         raise TypeError(f"key must be an integer seed or a JAX key; got {key!r}.")
     if isinstance(key, int | np.integer):
-        if not -(2**63) <= key < 2**64:
-            raise ValueError(f"a seed has at most 64 bits; got {key}.")
-        low, high = int(key) % 2**32, int(key) // 2**32 % 2**32
+        if not 0 <= key < 2**64:
+            raise ValueError(
+                f"a seed has at most 64 bits and no sign, from 0 to 2^64 - 1; got {key}."
+            )
+        low, high = int(key) % 2**32, int(key) // 2**32
         made = jax.random.key(np.uint32(low))
         # JAX alone would take the lower half of a seed only.
         return jax.random.fold_in(made, np.uint32(high)) if high else made
@@ -121,6 +144,44 @@ def as_key(key: Any) -> Key[Array, ""]:
     elif getattr(key, "dtype", None) == np.uint32 and getattr(key, "shape", None) == (2,):
         return jax.random.wrap_key_data(jnp.asarray(key))
     raise TypeError(f"key must be an integer seed or one JAX key, jax.random.key(0); got {key!r}.")
+
+
+def outcome(needed: str, function: Callable, *arguments: Any) -> Any:
+    """The shapes that a user's function gives, without running it.
+
+    Args:
+        needed: what the function must be, for the message.
+        function: called with shapes instead of arrays.
+
+    Raises:
+        TypeError: it cannot be called so; with what went wrong in it.
+    """
+    try:
+        return jax.eval_shape(function, *arguments)
+    except (TypeError, ValueError) as error:
+        reason = next(iter(str(error).splitlines()), "")[:200]
+        raise TypeError(
+            f"{needed}, written with jax.numpy; called so, it raised {type(error).__name__}: "
+            f"{reason}"
+        ) from error
+
+
+def fits(what: str, needed: float, advice: str) -> None:
+    """Raise if more bytes are needed than there are."""
+    available = memory()
+    if needed > available:
+        raise MemoryError(
+            f"{what} would need about {in_words(needed)}; {in_words(available)} are there. {advice}"
+        )
+
+
+def in_words(size: float) -> str:
+    """So many bytes."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"
 
 
 def memory() -> int:

@@ -146,10 +146,9 @@ def _check_profile(profile: str) -> None:
 
 
 def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise ValueError(f"--out must be a folder; {folder} is a file.") from error
+    from hopscale.files import make_folder
+
+    make_folder(folder)
 
 
 def _existing(file: Path) -> Path:

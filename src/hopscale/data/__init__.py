@@ -18,6 +18,7 @@ from pathlib import Path
 from hopscale.data import caltech, digits, mnist, omniglot
 from hopscale.data.dataset import DataSet
 from hopscale.data.files import VARIABLE, find_directory
+from hopscale.validate import choice
 
 __all__ = ["NAMES", "VARIABLE", "DataSet", "load"]
 
@@ -42,8 +43,7 @@ def load(name: str, directory: str | Path | None = None) -> DataSet:
         FileNotFoundError: a file is not there.
         ValueError: a file is not what it should be, or there is no such data set.
     """
+    choice("data", name, NAMES)
     if name == "digits":
         return digits.load()
-    if name not in _LOADERS:
-        raise ValueError(f"data must be one of {', '.join(NAMES)}; got {name!r}.")
     return _LOADERS[name](find_directory(name, directory))

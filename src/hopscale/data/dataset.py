@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Int8, UInt8
 
-from hopscale.validate import as_key, images
+from hopscale.validate import as_key, choice, images
 
 SPLITS = ("train", "valid", "test")
 
@@ -70,8 +70,7 @@ class DataSet:
 
     def images(self, split: str = "train") -> Images:
         """A split by name."""
-        if split not in SPLITS:
-            raise ValueError(f"split must be one of {', '.join(SPLITS)}; got {split!r}.")
+        choice("split", split, SPLITS)
         return getattr(self, split)
 
     def binarized(self, key: Any, split: str = "train") -> Bits:

@@ -10,6 +10,7 @@ import numpy as np
 from hopscale.kernels.kernel import ChainState, Info, Kernel
 from hopscale.target import State, Target
 from hopscale.targets.rbm import RBM
+from hopscale.validate import count
 
 
 class BlockGibbs(Kernel):
@@ -31,8 +32,7 @@ class BlockGibbs(Kernel):
     informed: ClassVar[bool] = False
 
     def __check_init__(self):
-        if not isinstance(self.pairs, int) or self.pairs < 1:
-            raise ValueError(f"pairs must be an integer of at least 1; got {self.pairs!r}.")
+        count("pairs", self.pairs, least=1)
 
     def check(self, target: Target) -> None:
         if not isinstance(target, RBM):

@@ -5,7 +5,7 @@ from typing import ClassVar
 import equinox as eqx
 
 from hopscale import balance as balancing
-from hopscale import select
+from hopscale import select, validate
 from hopscale.kernels.kernel import ChainState
 from hopscale.kernels.metropolis import Metropolis
 from hopscale.kernels.weights import site_weights
@@ -40,8 +40,7 @@ class GWG(Metropolis):
 
     def __check_init__(self):
         balancing.resolve(self.balance)
-        if self.repeats not in REPEATS:
-            raise ValueError(f"repeats must be 'once' or 'parity'; got {self.repeats!r}.")
+        validate.choice("repeats", self.repeats, REPEATS)
 
     def moved(self, choice: Choice):
         """The sites that change."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 import equinox as eqx
 
 from hopscale import balance as balancing
-from hopscale import select
+from hopscale import select, validate
 from hopscale.kernels.kernel import ChainState
 from hopscale.kernels.metropolis import Metropolis
 from hopscale.kernels.weights import site_weights
@@ -48,8 +48,7 @@ class LBP(Metropolis):
 
     def __check_init__(self):
         balancing.resolve(self.balance)
-        if self.path not in PATHS:
-            raise ValueError(f"path must be 'reversed' or 'same'; got {self.path!r}.")
+        validate.choice("path", self.path, PATHS)
 
     def choose(self, key, target: Target, state: ChainState, length):
         weights = site_weights(self.balance, target, state)

@@ -20,6 +20,7 @@ from hopscale import native, select
 from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange
 from hopscale.move import Choice, Move, State
 from hopscale.target import Target
+from hopscale.validate import choice
 
 LENGTHS = ("mixed", "paper")
 
@@ -62,12 +63,8 @@ class Metropolis(Kernel):
     replacement: ClassVar[bool]  # whether a site can be drawn twice
 
     def __check_init__(self):
-        if self.lengths not in LENGTHS:
-            raise ValueError(f"lengths must be 'mixed' or 'paper'; got {self.lengths!r}.")
-        if self.implementation not in ("auto", "reference"):
-            raise ValueError(
-                f"implementation must be 'auto' or 'reference'; got {self.implementation!r}."
-            )
+        choice("lengths", self.lengths, LENGTHS)
+        choice("implementation", self.implementation, ("auto", "reference"))
 
     @abc.abstractmethod
     def choose(

@@ -35,14 +35,14 @@ from hopscale.identity import differences, identity
 from hopscale.kernels.kernel import Kernel
 from hopscale.learn import annealing as paths
 from hopscale.learn.annealing import Annealing, Span, Walk
-from hopscale.learn.arguments import check_memory, kernel_and_tuner
+from hopscale.learn.arguments import kernel_and_tuner
 from hopscale.learn.ebm import EBM
 from hopscale.learn.log_weights import LogZ, families, log_mean
 from hopscale.storage import FileError
 from hopscale.target import Target
 from hopscale.targets import Bernoulli, Tempered
 from hopscale.tune import Tuner, fitted
-from hopscale.validate import as_key, count, instance, number
+from hopscale.validate import as_key, count, fits, instance, number
 
 KIND = "repeats of an estimate of log Z"
 
@@ -146,7 +146,7 @@ def _check_size(target: Target, chains: int, betas: Any, repeats: int) -> None:
     # States and their log-ratios: of base, target and mixture, at x and at y, and as much again.
     by_site = 4 * target.state_dtype.itemsize + 9 * itemsize
     needed = steps * itemsize * (repeats + 4) + chains * target.num_sites * by_site
-    check_memory(f"{steps:,} betas and {chains:,} chains", needed, "Use fewer.")
+    fits(f"{steps:,} betas and {chains:,} chains", needed, "Use fewer.")
 
 
 def _betas(betas: Any, dtype) -> Float[Array, " betas"]:

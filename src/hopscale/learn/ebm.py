@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from hopscale.target import State, Target, as_float
 from hopscale.targets import Bernoulli
-from hopscale.validate import images, number
+from hopscale.validate import images, number, outcome
 
 MARGIN = 0.01
 
@@ -45,7 +45,8 @@ class EBM(Target):
                 f"network must be a function of one state; got {type(self.network).__name__}."
             )
         image = jax.ShapeDtypeStruct(self.shape, self.dtype)
-        out = jax.eval_shape(self.network, image)
+        needed = f"network must be a function of one state of shape {self.shape}"
+        out = outcome(needed, self.network, image)
         if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, np.floating):
             raise ValueError(
                 f"network must return one real number for one state of shape {self.shape}; "

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from hopscale.validate import as_key, count
+from hopscale import validate
+from hopscale.validate import as_key, choice, count
 
 Image = Float[Array, "height width"]
 Maps = Float[Array, "height width channels"]
@@ -164,7 +165,7 @@ class MLP(eqx.Module):
     def __init__(self, shape, channels: int = 64, key: int | Key[Array, ""] = 0, depth: int = 2):
         count("channels", channels, least=1)
         count("depth", depth, least=1)
-        sites = math.prod(shape)
+        sites = math.prod(validate.shape(shape))
         self.layers = eqx.nn.MLP(
             sites, "scalar", channels, depth, activation=jax.nn.silu, key=as_key(key)
         )
@@ -189,5 +190,4 @@ def by_name(name: str, shape, channels: int, key=0, precision: str = "default") 
 
 
 def check_precision(precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
+    choice("precision", precision, PRECISIONS)

@@ -20,6 +20,7 @@ from hopscale.learn.ebm import EBM
 from hopscale.learn.pcd import PCD, Learner
 from hopscale.storage import FileError, Stored
 from hopscale.targets import Bernoulli
+from hopscale.validate import choice
 
 
 def fingerprint(model: EBM, data, sampler, scale, settings: PCD, key) -> dict[str, Any]:
@@ -80,11 +81,10 @@ def load_model(place: str | Path, network=None, which: str = "average") -> EBM:
             that the command line made, which its checkpoints describe.
         which: "average" for the average of the weights, "network" for the last ones.
     """
+    choice("which", which, ("average", "network"))
     found = checkpoints.find(place)
     if network is None:
         network = described_network(found)
-    if which not in ("average", "network"):
-        raise ValueError(f"which must be 'average' or 'network'; got {which!r}.")
     return EBM(load_weights(found, network, which), found.arrays["base"])
 
 

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Num
 
 from hopscale.targets import RBM
+from hopscale.validate import count, instance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +37,8 @@ def filters(rbm: RBM, number: int = 100, columns: int | None = None, title: str 
     Red pixels switch the unit on, blue ones off; all share one scale, that of the 99.5th
     percentile of what is shown.
     """
+    instance("rbm", rbm, RBM, "hs.paper.rbm(400)")
+    count("number", number, least=1)
     order = np.argsort(-np.linalg.norm(np.asarray(rbm.weights), axis=1), kind="stable")
     weights = np.asarray(rbm.weights)[order[:number]].reshape(-1, *rbm.shape)
     bound = float(np.quantile(np.abs(weights), 0.995))
@@ -73,6 +76,8 @@ def _figure(images: np.ndarray, columns: int | None, title: str, line: float, **
 
 def _layout(n: int, columns: int | None) -> tuple[int, int]:
     """Rows and columns; wider than high, and full if a divisor of n is near the square root."""
+    if columns is not None:
+        count("columns", columns, least=1)
     root = math.isqrt(n - 1) + 1
     full = (c for c in range(root, 2 * root) if n % c == 0)
     columns = min(columns or next(full, root), n)

@@ -26,12 +26,11 @@ from hopscale import host
 from hopscale.data import DataSet
 from hopscale.host import Interrupted
 from hopscale.learn import rbm_file, tables
-from hopscale.learn.arguments import check_memory
 from hopscale.learn.rbm_file import Learner, RBMRecipe
 from hopscale.learn.trained import DivergedError
 from hopscale.target import State
 from hopscale.targets import RBM
-from hopscale.validate import as_key, count, instance
+from hopscale.validate import as_key, count, fits, instance
 
 WEIGHT_SCALE = 0.02
 MARGIN = 0.01  # means of data are moved this far from 0 and 1, so that a bias is finite
@@ -90,7 +89,7 @@ def begin(recipe: RBMRecipe, data: DataSet) -> Learner:
         )
     # Weights, their gradient, Adam's two moments, and as much again while a step is computed.
     needed = 8 * 4 * recipe.hidden * int(np.prod(data.shape))
-    check_memory(f"{recipe.hidden:,} hidden units", needed, "Use fewer.")
+    fits(f"{recipe.hidden:,} hidden units", needed, "Use fewer.")
     key_weights, key_chains = jax.random.split(jax.random.fold_in(as_key(recipe.seed), 0))
     level = 255 if data.grey else 1
     mean = np.clip(data.train.mean(axis=0, dtype=np.float64) / level, MARGIN, 1 - MARGIN)
@@ -208,6 +207,8 @@ def train_rbm(
     instance("data", data, DataSet, 'hs.data.load("digits")')
     instance("recipe", recipe, RBMRecipe, "hs.learn.RBMRecipe(hidden=400)")
     count("epochs", epochs, least=1)
+    if resume and file is None:
+        raise ValueError("resume goes on from a file: give the one that training wrote.")
     place = None if file is None else Path(file)
     learner, save = begin(recipe, data), None
     with contextlib.nullcontext() if place is None else rbm_file.exclusive(place):

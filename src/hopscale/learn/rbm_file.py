@@ -45,6 +45,8 @@ class RBMRecipe:
         for name in ("hidden", "cd", "batch"):
             count(name, getattr(self, name), least=1)
         number("rate", self.rate, 0, float("inf"), "()")
+        if not isinstance(self.persistent, bool):
+            raise TypeError(f"persistent must be True or False; got {self.persistent!r}.")
         as_key(self.seed)
 
 
@@ -88,9 +90,9 @@ def exclusive(path: Path):
 
 def enter(path: Path, resume: bool, recipe: RBMRecipe, data: DataSet, fresh: Learner) -> Learner:
     """Where training begins: afresh, or where the file left it."""
+    files.check_writable(path, overwrite=True)
     if path.exists() and not resume:
         raise FileExistsError(f"{path} exists: resume it, or give another file.")
-    files.check_writable(path, overwrite=resume)
     if not resume:
         return fresh
     found = storage.read(path, KIND)

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale import host
+from hopscale import files, host
 from hopscale.arguments import MOST_STEPS
 from hopscale.host import Interrupted
 from hopscale.kernels.kernel import Kernel
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
-from hopscale.learn.arguments import check_memory, kernel_and_tuner
+from hopscale.learn.arguments import kernel_and_tuner
 from hopscale.learn.ebm import EBM
 from hopscale.learn.pcd import PCD, RECORDED, Training
 from hopscale.learn.trained import DivergedError, Trained
 from hopscale.storage import Stored
 from hopscale.tune import Tuner
-from hopscale.validate import as_key, count, images, instance, number
+from hopscale.validate import as_key, count, fits, images, instance, number
 
 ROWS = 4096  # iterations in one chunk, at most
 
@@ -83,12 +84,13 @@ def train_ebm(
     began = time.perf_counter()
     settings = PCD() if settings is None else settings
     data = _check(model, data, settings, iterations, every, minutes, chunk)
+    _check_place(directory, resume, notes)
     kernel, scale = kernel_and_tuner(kernel, sampler, scale, model)
     key_buffer, key_run = jax.random.split(as_key(key))
     training = Training.of(key_run, model, data, kernel, scale, settings, any_steps)
     trainer = _Trainer(training, settings, pcd.start(training, model, key_buffer), iterations)
     if directory is not None:
-        Path(directory).mkdir(parents=True, exist_ok=True)
+        files.make_folder(directory)
     with contextlib.nullcontext() if directory is None else checkpoints.exclusive(Path(directory)):
         if directory is not None:
             fingerprint = packing.fingerprint(model, data, kernel, scale, settings, as_key(key))
@@ -133,8 +135,20 @@ def _check(model, data, settings, iterations, every, minutes, chunk) -> np.ndarr
     if minutes is not None:
         number("minutes", minutes, 0, float("inf"), "(]")
     needed = data.nbytes + settings.buffer * model.num_sites
-    check_memory("data and replay buffer", needed, "Use a smaller buffer.")
+    fits("data and replay buffer", needed, "Use a smaller buffer.")
     return data
+
+
+def _check_place(directory, resume: bool, notes: Any) -> None:
+    """Raise for checkpoints that could not be read or written."""
+    if resume and directory is None:
+        raise ValueError("resume goes on from checkpoints: give the directory that holds them.")
+    if notes is not None and not isinstance(notes, dict):
+        raise TypeError(f"notes must be a dictionary; got {notes!r:.80}.")
+    try:
+        json.dumps(notes)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"notes must be what JSON can say; {error}.") from error
 
 
 class _Trainer:
@@ -157,7 +171,6 @@ class _Trainer:
         self, directory: Path, resume: bool, every: int, fingerprint: dict, notes: dict
     ) -> None:
         """Use a directory for checkpoints; go on from the newest if asked."""
-        directory.mkdir(parents=True, exist_ok=True)
         self.directory, self.every = directory, every
         self.fingerprint, self.notes = fingerprint, notes
         if resume:

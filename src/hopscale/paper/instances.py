@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from hopscale.targets import FHMM, RBM, Bernoulli, Ising
-from hopscale.validate import as_key, count
+from hopscale.validate import as_key, choice, count, fits, number
 
 CONFIGS = ("C1", "C2", "C3")
 
@@ -37,7 +37,8 @@ def bernoulli(size: int, config: str = "C2", key: Any = 0, spacing: str = "rando
         spacing: "random" draws p; "even" spaces it evenly, which takes the luck of the draw out
             of a comparison.
     """
-    _check(size, config, spacing=(spacing, ("random", "even")))
+    _check(config, spacing=(spacing, ("random", "even")))
+    _check_size(size)
     low, high = INTERVAL[config]
     if spacing == "even":
         unit = (jnp.arange(size) + 0.5) / size
@@ -48,7 +49,8 @@ def bernoulli(size: int, config: str = "C2", key: Any = 0, spacing: str = "rando
 
 def identical(size: int, p: float) -> Bernoulli:
     """Independent bits that are all 1 with probability p: the simplest target of the theory."""
-    count("size", size, least=1)
+    _check_size(size)
+    number("p", p, 0, 1, "()")
     return Bernoulli(jnp.full(size, p))
 
 
@@ -63,7 +65,9 @@ def nearly_fair(size: int, beta: float, key: Any = 0, epsilon: float = 0.1) -> B
         key: a seed or JAX key for p.
         epsilon: keeps p away from both ends of that range, inside (0, 1/4).
     """
-    count("size", size, least=1)
+    _check_size(size)
+    number("beta", beta, 0, float("inf"), "[)")
+    number("epsilon", epsilon, 0, 0.25, "()")
     key_gap, key_side = jax.random.split(as_key(key))
     gap = jax.random.uniform(key_gap, (size,), minval=epsilon, maxval=0.5 - epsilon)
     side = jax.random.rademacher(key_side, (size,), gap.dtype)
@@ -84,7 +88,8 @@ def ising(
         disc: "half", a disc of half the lattice's area; "text", the stated radius, which covers
             the whole lattice.
     """
-    _check(size, config, sign=(sign, ("+", "-")), disc=(disc, ("half", "text")))
+    _check(config, sign=(sign, ("+", "-")), disc=(disc, ("half", "text")))
+    _check_size(size, sites_per_size=size)
     weak, strong = FIELD[config]
     v = (jnp.arange(size) + 0.5) / size - 0.5
     squared = v[:, None] ** 2 + v[None, :] ** 2
@@ -116,8 +121,9 @@ def fhmm(
         squared_weights: scale the drawn weights to this |W|^2; None leaves them as drawn in the
             "written" variant and means 1.15 in "table".
     """
-    _check(size, config, variant=(variant, ("written", "table")), axis=(axis, ("time", "factor")))
+    _check(config, variant=(variant, ("written", "table")), axis=(axis, ("time", "factor")))
     count("factors", factors, least=1)
+    _check_size(size, sites_per_size=factors)
     key_weights, key_bias, key_hidden, key_noise = jax.random.split(as_key(key), 4)
     weights = jax.random.normal(key_weights, (factors,))
     stay, first = 0.8, 0.1
@@ -160,8 +166,13 @@ def _chains(key, shape: tuple[int, int], stay: float, first: float, axis: str):
     return jnp.cumsum(jnp.where(is_start, starts, changes), axis=along) % 2.0
 
 
-def _check(size: int, config: str, **choices: tuple[str, tuple[str, ...]]) -> None:
+def _check_size(size: int, sites_per_size: int = 1) -> None:
+    """Raise for more sites than this machine can hold numbers for."""
     count("size", size, least=1)
+    # A number for each site, and two more while the instance is made.
+    fits(f"an instance of size {size:,}", 12 * size * sites_per_size, "Use a smaller size.")
+
+
+def _check(config: str, **choices: tuple[str, tuple[str, ...]]) -> None:
     for name, (value, allowed) in {"config": (config, CONFIGS), **choices}.items():
-        if value not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+        choice(name, value, allowed)

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from hopscale import lattice
 from hopscale.target import State, Target, as_float, as_parameter, check_ratios, has_values
+from hopscale.validate import choice
 
 AXES = {"time": 0, "factor": 1}
 
@@ -67,8 +68,7 @@ class FHMM(Target):
 
     def __check_init__(self):
         check_ratios(self.ratios)
-        if self.axis not in AXES:
-            raise ValueError(f"axis must be 'time' or 'factor'; got {self.axis!r}.")
+        choice("axis", self.axis, AXES)
         if self.observations.size == 0 or self.weights.size == 0:
             raise ValueError(
                 "an FHMM needs at least one observation and one weight; got "

@@ -1,8 +1,7 @@
 """Any differentiable function as a target."""
 
 import math
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hopscale import validate
 from hopscale.target import RATIOS, State, Target, as_float
 
 SMALL = 32  # neighbours of a state that are priced one by one as a matter of course
@@ -50,22 +50,21 @@ class LogDensity(Target):
 
     def __init__(self, fn, shape, num_states: int = 2, ratios: str = "auto", dtype=None):
         self.fn = fn
-        self.shape = _as_shape(shape)
-        self.num_states = _as_integer("num_states", num_states)
+        self.shape = validate.shape(shape)
+        validate.count("num_states", num_states, least=2)
+        self.num_states = int(num_states)
         self.ratios = ratios
         if ratios == "auto" and math.prod(self.shape) * (self.num_states - 1) <= SMALL:
             self.ratios = "exact"
-        self.dtype = jnp.dtype(jax.dtypes.canonicalize_dtype(float) if dtype is None else dtype)
+        try:
+            self.dtype = jnp.dtype(jax.dtypes.canonicalize_dtype(float) if dtype is None else dtype)
+        except TypeError as error:
+            raise TypeError(f"dtype must be float32 or float64; got {dtype!r}.") from error
 
     def __check_init__(self):
-        if self.ratios not in ("auto", *RATIOS):
-            raise ValueError(f"ratios must be 'auto', 'exact' or 'gradient'; got {self.ratios!r}.")
+        validate.choice("ratios", self.ratios, ("auto", *RATIOS))
         if not callable(self.fn):
             raise TypeError(f"fn must be a function of one state; got {type(self.fn).__name__}.")
-        if not self.shape or min(self.shape) < 1:
-            raise ValueError(f"shape must hold positive integers; got {self.shape}.")
-        if self.num_states < 2:
-            raise ValueError(f"num_states must be at least 2; got {self.num_states}.")
         if self.dtype not in (jnp.float32, jnp.float64):
             raise TypeError(
                 f"dtype must be float32 or float64; got {self.dtype}. Log-probabilities need that "
@@ -76,7 +75,8 @@ class LogDensity(Target):
                 "dtype float64 needs double precision switched on: jax.config.update("
                 "'jax_enable_x64', True)."
             )
-        out = jax.eval_shape(self.fn, jax.ShapeDtypeStruct(self._code_shape, self.dtype))
+        needed = f"fn must be a function of one state of shape {self._code_shape}"
+        out = validate.outcome(needed, self.fn, jax.ShapeDtypeStruct(self._code_shape, self.dtype))
         if (
             not hasattr(out, "shape")
             or out.shape != ()
@@ -140,16 +140,3 @@ class LogDensity(Target):
         offsets = (jnp.arange(self.num_states)[None, :] - x.reshape(-1, 1)) % self.num_states
         ratios = jnp.take_along_axis(by_offset, offsets, axis=1)
         return here, ratios.reshape(*self.shape, self.num_states)
-
-
-def _as_integer(name: str, value) -> int:
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{name} must be an integer; got {value!r}.") from error
-
-
-def _as_shape(shape) -> tuple[int, ...]:
-    if not isinstance(shape, Iterable):
-        return (_as_integer("shape", shape),)
-    return tuple(_as_integer("shape", n) for n in shape)
