@@ -20,7 +20,7 @@ from hopscale.move import Move
 from hopscale.results import ConvergenceWarning, Run
 from hopscale.run import sample, sample_many
 from hopscale.target import Evaluation, Target
-from hopscale.targets import FHMM, RBM, Bernoulli, Ising, LogDensity, Tempered
+from hopscale.targets import FHMM, RBM, Bernoulli, Clamped, Ising, LogDensity, Tempered, clamp
 from hopscale.tune import Adaptive, Fixed, Tuner
 from hopscale.validate import InvalidDensityError
 
@@ -43,6 +43,7 @@ __all__ = [
     "Bernoulli",
     "BlockGibbs",
     "ChainState",
+    "Clamped",
     "ConvergenceWarning",
     "Evaluation",
     "FileError",
@@ -63,6 +64,7 @@ __all__ = [
     "balance",
     "blackjax",
     "check",
+    "clamp",
     "data",
     "diagnostics",
     "learn",

@@ -1,10 +1,11 @@
 """The distributions that come with the library, one a file."""
 
 from hopscale.targets.bernoulli import Bernoulli
+from hopscale.targets.clamp import Clamped, clamp
 from hopscale.targets.fhmm import FHMM
 from hopscale.targets.ising import Ising
 from hopscale.targets.log_density import LogDensity
 from hopscale.targets.rbm import RBM
 from hopscale.targets.tempered import Tempered
 
-__all__ = ["FHMM", "RBM", "Bernoulli", "Ising", "LogDensity", "Tempered"]
+__all__ = ["FHMM", "RBM", "Bernoulli", "Clamped", "Ising", "LogDensity", "Tempered", "clamp"]

@@ -1,0 +1,222 @@
+"""Conditioning: some sites held at given values."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int
+
+from hopscale.move import Choice, Move
+from hopscale.target import Evaluation, State, Target, as_evaluation
+
+
+class Clamped(Target):
+    r"""A target given the values of some of its sites, as `clamp` makes it.
+
+    $$\pi(x_F \mid x_C = v) \propto \pi(x_F, v)$$
+
+    Its states are the free sites F alone, as a flat vector in the order of the target's sites. So
+    any kernel works unchanged: clamped sites are never proposed, have no weight in a normaliser,
+    and the scale counts free sites. What the target carries from step to step it still does.
+
+    Attributes:
+        target: of all sites.
+        free_sites, clamped_sites: numbers of sites, row by row.
+        template: a state of all sites that has the clamped values.
+    """
+
+    target: Target
+    free_sites: Int[Array, " free"]
+    clamped_sites: Int[Array, " clamped"]
+    template: State
+
+    def __init__(self, target: Target, free_sites, clamped_sites, template):
+        self.target, self.template = target, jnp.asarray(template)
+        self.free_sites, self.clamped_sites = jnp.asarray(free_sites), jnp.asarray(clamped_sites)
+
+    @property
+    def shape(self):
+        return self.free_sites.shape
+
+    @property
+    def num_states(self):
+        return self.target.num_states
+
+    @property
+    def ratios(self):
+        return self.target.ratios
+
+    @property
+    def dtype(self):
+        return self.target.dtype
+
+    @property
+    def updates(self):
+        return self.target.updates
+
+    def decided(self, ratios: str) -> "Clamped":
+        target = self.target.decided(ratios)
+        return Clamped(target, self.free_sites, self.clamped_sites, self.template)
+
+    def full(self, x: ArrayLike) -> np.ndarray:
+        """States of all sites, given those of the free ones: of shape (..., *shape).
+
+        Any numbers of free sites will do, such as `run.draws` or the means of sites.
+        """
+        x, free = np.asarray(x), np.asarray(self.free_sites)
+        if x.shape[-1:] != free.shape:
+            raise ValueError(
+                f"states of {free.size} free sites have shape (..., {free.size}); got {x.shape}."
+            )
+        dtype = np.result_type(x.dtype, self.target.state_dtype)
+        found = np.empty((*x.shape[:-1], self.target.num_sites), dtype)
+        found[...] = np.asarray(self.template).reshape(-1)
+        found[..., free] = x
+        return found.reshape(*x.shape[:-1], *self.target.shape)
+
+    def restrict(self, x: ArrayLike) -> np.ndarray:
+        """The free sites of states of all sites, of shape (..., *target.shape): to start from."""
+        x, shape = np.asarray(x), self.target.shape
+        batch = x.shape[: x.ndim - len(shape)]
+        if x.shape != (*batch, *shape):
+            raise ValueError(f"states of all sites have shape (..., {shape}); got {x.shape}.")
+        return x.reshape(*batch, -1)[..., np.asarray(self.free_sites)]
+
+    def _all(self, x: State) -> State:
+        """One state of all sites."""
+        flat = self.template.reshape(-1).at[self.free_sites].set(x)
+        return flat.reshape(self.target.shape)
+
+    def _of(self, found: Evaluation) -> Evaluation:
+        """The evaluation that the target's is for us: the ratios of free sites."""
+        ratios = found.log_ratios
+        if ratios is not None:
+            by_site = (-1,) if self.num_states == 2 else (-1, self.num_states)
+            ratios = ratios.reshape(by_site)[self.free_sites]
+        return Evaluation(log_prob=found.log_prob, log_ratios=ratios, cache=found)
+
+    def _log_prob(self, x: State):
+        return self.target._log_prob(self._all(x))
+
+    def _evaluate(self, x: State):
+        return self._of(as_evaluation(self.target._evaluate(self._all(x))))
+
+    def _evaluate_log_prob(self, x: State):
+        return self._of(self.target._evaluate_log_prob(self._all(x)))
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        return self._of(self.target._update(self._all(x), evaluation.cache, self._move(x, move)))
+
+    def _move(self, x: State, move: Move) -> Move:
+        """A move of free sites as one of all sites."""
+        nobody = jnp.zeros(self.target.num_sites, bool)
+        # Only the first `length` sites count, and these are free ones.
+        choice = Choice(
+            sites=jnp.concatenate([self.free_sites[move.choice.sites], self.clamped_sites]),
+            chosen=nobody.at[self.free_sites].set(move.choice.chosen),
+            length=move.choice.length,
+        )
+        values = move.values
+        if values is not None:
+            held = self.template.reshape(-1).astype(values.dtype)
+            values = held.at[self.free_sites].set(values)
+        moved = nobody.at[self.free_sites].set(move.moved)
+        return Move(choice=choice, moved=moved, values=values)
+
+
+def clamp(target: Target, sites: Any, values: Any) -> Clamped:
+    """A target given the values of some of its sites.
+
+    ```python
+    given = hs.clamp(target, mask, image)     # the sites where mask is True, as image has them
+    run = hs.sample(given, keep="last")
+    images = given.full(run.draws)            # all sites again
+    ```
+
+    Args:
+        target: any target.
+        sites: which sites: True where clamped, of the target's shape; or their numbers, counted
+            row by row.
+        values: one for all of them, one for each, or a state of the target's shape, whose other
+            sites do not matter.
+
+    Returns:
+        A target of the free sites, a flat vector; `full` puts states back, `restrict` takes them
+        out. To sample one such target for many different values, see `hs.sample_many`.
+    """
+    if not isinstance(target, Target):
+        raise TypeError(f"clamp needs a hopscale target; got {type(target).__name__}.")
+    clamped = _mask(target, sites)
+    template = np.zeros(target.num_sites, target.state_dtype)
+    template[clamped] = _values(target, sites, clamped, values)
+    return Clamped(
+        target=target,
+        free_sites=jnp.asarray(np.flatnonzero(~clamped), jnp.int32),
+        clamped_sites=jnp.asarray(np.flatnonzero(clamped), jnp.int32),
+        template=jnp.asarray(template.reshape(target.shape)),
+    )
+
+
+def _mask(target: Target, sites: Any) -> Bool[np.ndarray, " n"]:
+    """Which sites are clamped, row by row."""
+    sites, n = np.asarray(sites), target.num_sites
+    if sites.dtype == bool:
+        if sites.shape != target.shape:
+            raise ValueError(
+                f"sites must be True where clamped, of shape {target.shape}; got {sites.shape}."
+            )
+        mask = sites.reshape(-1)
+    else:
+        mask = np.zeros(n, bool)
+        mask[_numbers(sites, n)] = True
+    if not mask.any() or mask.all():
+        raise ValueError(
+            f"clamp needs some sites to clamp and some to leave free; got {mask.sum()} of {n}."
+        )
+    return mask
+
+
+def _numbers(sites: np.ndarray, n: int) -> np.ndarray:
+    if sites.size == 0:
+        return np.zeros(0, int)
+    if not np.issubdtype(sites.dtype, np.integer) or sites.ndim > 1:
+        raise TypeError(
+            "sites must be numbers of sites, counted row by row, or True where clamped in the "
+            f"target's shape; got dtype {sites.dtype} of shape {sites.shape}."
+        )
+    sites = np.atleast_1d(sites)
+    if sites.min() < 0 or sites.max() >= n:
+        raise ValueError(
+            f"sites are numbers 0 ... {n - 1}; got numbers from {sites.min()} to {sites.max()}."
+        )
+    if np.unique(sites).size != sites.size:
+        raise ValueError("sites must differ; some are named twice.")
+    return sites
+
+
+def _values(target: Target, sites: Any, clamped: np.ndarray, values: Any) -> np.ndarray:
+    """The values of clamped sites, row by row."""
+    values, count = np.asarray(values), int(clamped.sum())
+    if not (np.issubdtype(values.dtype, np.integer) or values.dtype == bool):
+        raise TypeError(
+            f"values must be integers 0 ... {target.num_states - 1}; got dtype {values.dtype}. "
+            "Convert them with .astype('int8')."
+        )
+    if values.shape == target.shape:
+        values = values.reshape(-1)[clamped]
+    elif values.shape in ((), (count,)):
+        values = np.broadcast_to(values, (count,))
+        if np.asarray(sites).dtype != bool:  # in the order of the sites as given
+            values = values[np.argsort(np.atleast_1d(sites))]
+    else:
+        raise ValueError(
+            f"values must be one for all, one for each of {count} clamped sites, or a state of "
+            f"shape {target.shape}; got shape {values.shape}."
+        )
+    if values.min() < 0 or values.max() >= target.num_states:
+        raise ValueError(
+            f"values must be 0 ... {target.num_states - 1}; got values from {values.min()} to "
+            f"{values.max()}. Spins s = -1, 1 are bits x = (s + 1) / 2."
+        )
+    return values
