@@ -1,6 +1,7 @@
 """The command line as a person would use it."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -88,9 +89,9 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 def test_wrong_arguments_say_what_is_right(tmp_path):
     assert "one of bernoulli, ising, fhmm" in fails("isng")
+    assert "No such option: --spacing" in fails("ising", "--spacing", "even")
     assert "lbp, gwg, rwm, gibbs" in fails("ising", "--sampler", "mala")
     assert "C1, C2, C3" in fails("ising", "--config", "C4")
-    assert "setting of bernoulli" in fails("ising", "--spacing", "even")
     assert "R = 99 for 25 sites" in fails("ising", "--size", "5", "--scale", "99")
     assert "setting of gwg, not of lbp" in fails("ising", "--repeats", "once")
     assert "setting of lbp and gwg, not of rwm" in fails(
@@ -108,9 +109,115 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2():
         text=True,
     )
     assert done.returncode == 2
-    assert done.stderr.strip().splitlines() == [
-        "hopscale: target must be one of bernoulli, ising, fhmm, rbm, ebm; got 'isng'."
-    ]
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("hopscale: a target is one of bernoulli, ising, fhmm, rbm, ebm")
+    assert line.endswith("or a file; got 'isng'.")
+
+
+def test_a_traceback_is_shown_if_asked_for():
+    done = subprocess.run(
+        [sys.executable, "-m", "hopscale", "sample", "isng", "--debug"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+    assert "error of the program" not in done.stderr
+
+
+def test_a_shell_can_complete_commands():
+    done = subprocess.run(
+        [sys.executable, "-m", "hopscale"],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "_HOPSCALE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "hopscale sample ber",
+            "COMP_CWORD": "2",
+        },
+    )
+    assert "bernoulli" in done.stdout
+
+
+MODEL = """
+import jax.numpy as jnp
+import hopscale as hs
+
+
+def log_density(x):
+    return jnp.sum(x[1:] * x[:-1]) - jnp.sum(x)
+
+
+def broken(x):
+    return jnp.sum(x * y)
+
+
+target = hs.Bernoulli([0.2, 0.5, 0.7])
+number = 3
+"""
+
+
+def test_a_users_own_density_and_target(tmp_path):
+    file, saved = tmp_path / "my_model.py", tmp_path / "run.nc"
+    file.write_text(MODEL)
+    own = [f"{file}:log_density", "--sites", "3x4", *QUICK]
+    done = RUN.invoke(cli.app, ["sample", *own, "--json", "--save", str(saved), "--keep", "10"])
+    assert done.exit_code == 0, done.output + str(done.exception)
+    result = json.loads(done.output)
+    assert (result["target"], result["size"]) == (f"{file}:log_density", 12)
+    arviz = pytest.importorskip("arviz")
+    assert arviz.from_netcdf(str(saved))["posterior"]["x"].shape == (4, 2, 3, 4)
+    assert "has its own shape" in fails(f"{file}:target", "--sites", "3")
+    assert "it has log_density, broken, target" in fails(f"{file}:nothing")
+    assert "Give --sites 64, or 28x28" in fails(f"{file}:log_density")
+    assert "takes a number" in fails(f"{file}:log_density", "--sites", "3.5")
+    assert "must be a function" in fails(f"{file}:number", "--sites", "3")
+    assert "line 11: NameError: name 'y' is not defined" in fails(f"{file}:broken", "--sites", "3")
+    assert "there is no file" in fails("nothing.py:f", "--sites", "3")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "edges"),
+    [
+        ("a.txt", "# triangle\n0 1 2.5\n1,2\n", [(0, 1, 2.5), (1, 2, 1.0)]),
+        ("g.txt", "3 2\n1 2 -1\n2 3 1\n", [(0, 1, -1.0), (1, 2, 1.0)]),
+        ("a.qubo", "c note\np qubo 0 3 1 1\n0 0 -1\n0 2 4\n", [(0, 0, -1.0), (0, 1, 4.0)]),
+        ("d.col", "p edge 2 1\ne 1 2\n", [(0, 1, 1.0)]),
+        (
+            "m.mtx",
+            "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 2 -2\n",
+            [(0, 1, 0.5), (1, 2, -2.0)],
+        ),
+    ],
+)
+def test_files_of_problems_are_read(tmp_path, name, text, edges):
+    from hopscale.cli import problem
+
+    (tmp_path / name).write_text(text)
+    found = problem.read(tmp_path / name)
+    assert list(zip(found.i, found.j, found.weight, strict=True)) == edges
+
+
+def test_a_problem_in_a_file_is_sampled(tmp_path):
+    import hopscale as hs
+
+    if not hasattr(hs, "Pairwise"):
+        pytest.skip("no pairwise target yet")
+    from hopscale.cli.problem import load_problem
+
+    file = tmp_path / "triangle.txt"
+    file.write_text("0 1 1\n1 2 1\n0 2 1\n")
+    done = RUN.invoke(cli.app, ["sample", str(file), "--kind", "maxcut", *QUICK, "--json"])
+    assert done.exit_code == 0, done.output + str(done.exception)
+    assert json.loads(done.output)["size"] == 3
+    cut, whole = np.array([0, 1, 1]), np.array([1, 1, 1])
+    for kind, gap in (("maxcut", 2.0), ("ising", -4.0), ("qubo", 2.0)):
+        target, _ = load_problem(file, kind, 1.0)
+        assert float(target.log_prob(cut) - target.log_prob(whole)) == pytest.approx(gap)
+    file.write_text("0 one\n")
+    assert "line 1: two sites and a weight" in fails(str(file))
+    assert "maxcut" in fails(str(file), "--kind", "tsp")
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):

@@ -32,14 +32,18 @@ load_commands()
 
 def main() -> None:
     """Run a command; errors of the user's making are one line, not a traceback."""
+    debug = "--debug" in sys.argv or "HOPSCALE_DEBUG" in os.environ
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        app()
+        app(arguments, prog_name="hopscale")
     except KeyboardInterrupt:
         print("hopscale: stopped", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        if not of_the_user(error) or "HOPSCALE_DEBUG" in os.environ:
+        expected = of_the_user(error)
+        if debug or not expected:
             traceback.print_exc()
+        if not expected:
             print(
                 "hopscale: this is an error of the program, not of the command; please report it "
                 "with the lines above.",

@@ -1,11 +1,13 @@
 """hopscale bench and info: how fast, on what."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from hopscale.cli.app import app, console
+from hopscale.cli.app import AsJson, app, console
 
 
 @app.command()
@@ -13,6 +15,7 @@ def bench(
     profile: Annotated[str, typer.Option(help="quick or full")] = "full",
     chains: Annotated[str, typer.Option(help="numbers of chains, with commas")] = "10,100",
     out: Annotated[Path, typer.Option(help="folder for bench.csv and bench.png")] = Path("results"),
+    as_json: AsJson = False,
 ) -> None:
     """Time a step of each sampler on each target, kernels against the plain reference.
 
@@ -25,15 +28,18 @@ def bench(
     counts = chains.split(",")
     if not all(count.strip().isdigit() and int(count) > 0 for count in counts):
         raise ValueError(f"--chains takes positive numbers with commas, 10,100; got {chains!r}.")
-    screen = console()
+    screen = Console(stderr=True) if as_json else console()
     cells, limits = benchmark.measure(profile, [int(c) for c in counts], screen)
-    screen.print(benchmark.table(cells, limits))
     benchmark.save(out, cells, limits)
+    if as_json:
+        print(json.dumps([cell._asdict() for cell in cells]))
+    else:
+        screen.print(benchmark.table(cells, limits))
     screen.print(f"saved {out / 'bench.csv'} and {out / 'bench.png'}")
 
 
 @app.command()
-def info() -> None:
+def info(as_json: AsJson = False) -> None:
     """Say which versions and devices are in use, and which kernels."""
     import platform
 
@@ -51,5 +57,8 @@ def info() -> None:
     for kernels in native.status():
         use = "kernels" if kernels.ready else "plain JAX"
         rows[f"on {kernels.platform}"] = f"{use} ({kernels.reason})"
+    if as_json:
+        print(json.dumps(rows))
+        return
     for name, value in rows.items():
         print(f"{name:10} {value}")

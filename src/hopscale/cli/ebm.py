@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hopscale.cli.app import app, console
-from hopscale.cli.sample import SAMPLERS, _given, _kernel, _plain
+from hopscale.cli.app import AsJson, app, console
+from hopscale.cli.draw import SAMPLERS, as_plain, given, make_kernel
 from hopscale.cli.train import DataDir, DataName, load_data, train_app
 
 Option = typer.Option
@@ -53,6 +53,7 @@ def ebm(
     ] = 1_000,
     seed: Annotated[int, Option(help="of weights and training")] = 0,
     resume: Annotated[bool, Option("--resume", help="go on from the newest checkpoint")] = False,
+    as_json: AsJson = False,
     progress: Annotated[bool, Option(help="show a progress bar")] = True,
 ) -> None:
     """Train a deep energy-based model by persistent contrastive divergence.
@@ -106,7 +107,7 @@ def ebm(
             every=every,
             minutes=minutes,
             notes=notes,
-            progress=progress,
+            progress=progress and not as_json,
         )
     except Interrupted as stopped:
         trained = stopped.partial
@@ -118,17 +119,19 @@ def ebm(
             file=sys.stderr,
         )
         raise typer.Exit(130) from stopped
-    _report(images.name, trained)
-    _pictures(out, images.name, trained, long_run, seed)
+    if as_json:
+        _print_json(images.name, trained)
+    else:
+        _report(images.name, trained)
+    _pictures(out, images.name, trained, long_run, seed, sys.stderr if as_json else sys.stdout)
 
 
 def _proposal(name: str, balance: str | None):
     """The kernel by name; the balance that trains best unless said."""
-    import hopscale as hs
 
     if balance is None and "balance" in SAMPLERS.get(name, ()):
         balance = "sqrt"
-    return _kernel(hs, name, _given(balance=balance))
+    return make_kernel(name, given(balance=balance))
 
 
 def _tuner(scale: str):
@@ -149,16 +152,31 @@ def _tuner(scale: str):
         ) from error
 
 
+def _print_json(name: str, trained: Any) -> None:
+    last = {key: float(values[-100:].mean()) for key, values in trained.history.items()}
+    found = {
+        "data": name,
+        "iterations": trained.iterations,
+        "seconds": trained.seconds,
+        "scale": trained.scale,
+        "checkpoint": trained.checkpoint and str(trained.checkpoint),
+        "means_of_last_100": last,
+    }
+    print(json.dumps(as_plain(found)))
+
+
 def _report(name: str, trained: Any) -> None:
     console().print(trained.__rich__(f"EBM on {name}"))
 
 
-def _pictures(out: Path, name: str, trained: Any, long_run: int, seed: int) -> None:
+def _pictures(
+    out: Path, name: str, trained: Any, long_run: int, seed: int, say: Any = None
+) -> None:
     """Save what can be seen of training into the folder."""
     from hopscale.learn import gallery
 
     saved = gallery.save(out, name, trained, long_run, seed)
-    print(f"saved {', '.join(map(str, saved))}")
+    print(f"saved {', '.join(map(str, saved))}", file=say)
 
 
 @app.command()
@@ -236,7 +254,7 @@ def evaluate(
         scores = {name: learn.log_likelihood(model, x, estimate) for name, x in states.items()}
         result = _evaluation(found, estimate, scores)
         if as_json:
-            print(json.dumps(_plain(result)))
+            print(json.dumps(as_plain(result)))
         else:
             _show(result)
         if not estimate.reliable:

@@ -1,12 +1,14 @@
 """hopscale train: learn a model from images."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hopscale.cli.app import app, console
+from hopscale.cli.app import AsJson, app, console
+from hopscale.cli.draw import as_plain
 
 train_app = typer.Typer(no_args_is_help=True)
 app.add_typer(train_app, name="train", help="Learn a model from binary images.")
@@ -40,6 +42,7 @@ def rbm(
     rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
     seed: Annotated[int, typer.Option(help="of everything random")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the file")] = False,
+    as_json: AsJson = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
 ) -> None:
     """Train a restricted Boltzmann machine by contrastive divergence.
@@ -54,7 +57,12 @@ def rbm(
 
     recipe = RBMRecipe(hidden=hidden, cd=cd, persistent=pcd, batch=batch, rate=rate, seed=seed)
     images = load_data(data, data_dir)
-    options = {"epochs": epochs, "file": out, "resume": resume, "progress": progress}
+    options = {
+        "epochs": epochs,
+        "file": out,
+        "resume": resume,
+        "progress": progress and not as_json,
+    }
     try:
         trained = train_rbm(images, recipe, **options)
     except Interrupted as stopped:
@@ -63,6 +71,11 @@ def rbm(
         what = f"{out} holds epoch {done}" if done else f"{out} is not written"
         print(f"hopscale: stopped; {what}", file=sys.stderr)
         raise typer.Exit(130) from stopped
+    if as_json:
+        history = {name: [float(v) for v in values] for name, values in trained.history.items()}
+        found = {"data": images.name, "epochs": trained.epochs, "seconds": trained.seconds}
+        print(json.dumps(as_plain({**found, **history, "file": str(out)})))
+        return
     console().print(_table(images.name, trained))
     print(f"saved {out}")
 

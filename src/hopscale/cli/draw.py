@@ -1,0 +1,251 @@
+"""What the subcommands of `hopscale sample` share: options, running, showing, saving."""
+
+import functools
+import inspect
+import json
+import math
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hopscale.cli.app import console
+
+Option = typer.Option
+Seed = Annotated[int, Option(help="of the target and the run")]
+
+# The settings of each sampler.
+SAMPLERS = {
+    "lbp": ("balance", "path", "lengths"),
+    "gwg": ("balance", "repeats", "lengths"),
+    "rwm": ("lengths",),
+    "gibbs": (),
+}
+
+
+def draws_from(make_target: Callable) -> Callable:
+    """A command that makes a target, and draws from it: its options are joined by those of `draw`.
+
+    `make_target` returns the target and how the command's JSON names it.
+    """
+    own = inspect.signature(make_target).parameters
+    shared = list(inspect.signature(draw).parameters.values())[2:]
+
+    @functools.wraps(make_target)
+    def command(**options: Any) -> None:
+        target, identity = make_target(**{name: options[name] for name in own})
+        draw(target, identity, **{option.name: options[option.name] for option in shared})
+
+    together = {**{option.name: option for option in shared}, **own}
+    ordered = [*own.values(), *(option for name, option in together.items() if name not in own)]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in ordered]
+    )
+    command.__annotations__ = {option.name: option.annotation for option in ordered}
+    return command
+
+
+def draw(
+    target: Any,
+    identity: dict,
+    sampler: Annotated[
+        str, Option(help="lbp, gwg, rwm or gibbs", rich_help_panel="Sampler")
+    ] = "lbp",
+    balance: Annotated[
+        str | None,
+        Option(help="lbp, gwg: barker, sqrt, min or max [barker]", rich_help_panel="Sampler"),
+    ] = None,
+    path: Annotated[
+        str | None,
+        Option(
+            help="lbp: reversed, or same as in the paper's tables [reversed]",
+            rich_help_panel="Sampler",
+        ),
+    ] = None,
+    repeats: Annotated[
+        str | None, Option(help="gwg: once or parity [once]", rich_help_panel="Sampler")
+    ] = None,
+    lengths: Annotated[
+        str | None,
+        Option(
+            help="not gibbs: mixed, or paper for R sites at every step [mixed]",
+            rich_help_panel="Sampler",
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None, Option(help="a fixed R instead of tuning", rich_help_panel="Sampler")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        Option(help="acceptance rate to tune for [0.574; rwm 0.234]", rich_help_panel="Sampler"),
+    ] = None,
+    chains: Annotated[int, Option(help="chains side by side", rich_help_panel="Run")] = 100,
+    warmup: Annotated[int, Option(help="steps that tune the scale", rich_help_panel="Run")] = 2000,
+    draws: Annotated[int, Option(help="steps that count", rich_help_panel="Run")] = 2000,
+    seed: Seed = 0,
+    keep: Annotated[
+        str | None,
+        Option(help="states to save: all, last or every n-th [last]", rich_help_panel="Output"),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        Option(
+            help="write kept states and statistics: NetCDF (.nc, for ArviZ) or NumPy (.npz)",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool,
+        Option(
+            "--overwrite", help="replace the --save file if it is there", rich_help_panel="Output"
+        ),
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        Option(
+            help="write the run to this file, every two minutes and at last",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        Option(
+            "--resume", help="go on with the run in the --checkpoint file", rich_help_panel="Output"
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, Option("--json", help="print one JSON object", rich_help_panel="Output")
+    ] = False,
+    progress: Annotated[bool, Option(help="show a progress bar", rich_help_panel="Output")] = True,
+) -> None:
+    """Sample, print how well it went, save what was asked for."""
+    import hopscale as hs
+    from hopscale import saving
+    from hopscale.plan import Plan
+    from hopscale.results import describe
+    from hopscale.run import run_plan
+
+    settings = given(balance=balance, path=path, repeats=repeats, lengths=lengths)
+    kernel = make_kernel(sampler, settings, target)
+    _check_files(save, overwrite, checkpoint, resume)
+    keeping = keep or ("last" if save else None)
+    plan = Plan.of(
+        [target],
+        kernel,
+        [seed],
+        [_tuner(scale, rate)],
+        chains,
+        warmup,
+        draws,
+        keep=int(keeping) if keeping and keeping.lstrip("-").isdigit() else keeping,
+    )
+    identity = {**identity, "sampler": sampler, "settings": describe(kernel), "seed": seed}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", hs.ConvergenceWarning)  # they are printed with the run
+        try:
+            if resume and checkpoint is not None:
+                run = saving.resume(checkpoint, plan, progress and not as_json)
+            else:
+                run = run_plan(plan, None, progress and not as_json, None, checkpoint)
+        except hs.Interrupted as stopped:
+            _show(stopped.run, identity, as_json, save)
+            print(f"hopscale: {stopped}", file=sys.stderr)
+            raise typer.Exit(130) from None
+    _show(run, identity, as_json, save)
+
+
+def make_kernel(name: str, settings: dict, target: Any = None):
+    import hopscale as hs
+
+    if name not in SAMPLERS:
+        raise ValueError(f"--sampler must be one of {', '.join(SAMPLERS)}; got {name!r}.")
+    for setting in settings:
+        if setting not in SAMPLERS[name]:
+            owners = " and ".join(owner for owner in SAMPLERS if setting in SAMPLERS[owner])
+            raise ValueError(f"--{setting} is a setting of {owners}, not of {name}.")
+    sweep = getattr(hs, "Gibbs", hs.BlockGibbs)
+    gibbs = hs.BlockGibbs if target is None or isinstance(target, hs.RBM) else sweep
+    return {"lbp": hs.LBP, "gwg": hs.GWG, "rwm": hs.RWM, "gibbs": gibbs}[name](**settings)
+
+
+def _tuner(scale: float | None, rate: float | None):
+    import hopscale as hs
+
+    if scale is not None and rate is not None:
+        raise ValueError("--scale fixes R and --rate tunes it; give one of them.")
+    if scale is not None:
+        return hs.Fixed(scale)
+    return None if rate is None else hs.Adaptive(rate)
+
+
+def given(**settings: Any) -> dict:
+    """The settings that were given."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def as_plain(value: Any) -> Any:
+    """NaN is not JSON: a number that does not exist is null."""
+    if isinstance(value, dict):
+        return {name: as_plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# -- Files. --------------------------------------------------------------------------------------
+
+
+def _check_files(save: Path | None, overwrite: bool, checkpoint: Path | None, resume: bool):
+    """Refuse what could not be written, before the run."""
+    from hopscale.files import check_writable
+
+    if save is not None:
+        check_writable(save, overwrite)
+        if save.suffix == ".nc":
+            from hopscale.adapters import require
+
+            require("arviz", "arviz", "--save to NetCDF")
+    if resume and checkpoint is None:
+        raise ValueError("--resume goes on with the run in a file: give --checkpoint too.")
+    if checkpoint is None:
+        return
+    if resume and not checkpoint.is_file():
+        raise FileNotFoundError(f"there is no {checkpoint} to go on from; leave --resume out.")
+    if not resume and checkpoint.exists():
+        raise FileExistsError(
+            f"{checkpoint} exists: go on with its run by --resume, or give another file."
+        )
+    check_writable(checkpoint, overwrite=True)
+
+
+def _show(run: Any, identity: dict, as_json: bool, save: Path | None) -> None:
+    """Print the run, and save its states: what cannot be saved must not hide what was found."""
+    if as_json:
+        print(json.dumps(as_plain({**run.summary(), **identity})))
+    else:
+        console().print(run)
+    if save is not None and run.draws is None:
+        print(f"hopscale: nothing was drawn, {save} is left as it was", file=sys.stderr)
+    elif save is not None:
+        _save(save, run)
+
+
+def _save(path: Path, run: Any) -> None:
+    """A full disk must not leave half a file."""
+    import numpy as np
+
+    from hopscale import files
+
+    if path.suffix == ".nc":
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder) / path.name
+            run.to_arviz().to_netcdf(str(part))
+            files.write(path, part.read_bytes())
+        return
+    with files.replacing(path) as file:
+        traces = {name: statistic.trace for name, statistic in run.statistics.items()}
+        np.savez_compressed(file, draws=run.draws, **traces)

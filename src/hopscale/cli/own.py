@@ -1,0 +1,84 @@
+"""A user's own target, by file and name."""
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+
+def load_target(where: str, sites: str | None, states: int, ratios: str | None):
+    """The target at FILE.py:NAME: one made there, or a function of a state."""
+    import hopscale as hs
+
+    path, _, name = where.partition(":")
+    module = load_module(Path(path))
+    found = _named(module, path, name)
+    if isinstance(found, hs.Target):
+        if sites is not None:
+            raise ValueError(f"{where} is a target and has its own shape; leave --sites out.")
+        return found
+    if not callable(found):
+        raise TypeError(
+            f"{where} must be a function of one state or a target; it is {type(found).__name__}."
+        )
+    if sites is None:
+        raise ValueError(f"how many sites has a state of {where}? Give --sites 64, or 28x28.")
+    options = {} if ratios is None else {"ratios": ratios}
+    try:
+        return hs.LogDensity(found, _shape(sites), states, **options)
+    except Exception as error:
+        raise _in_file(error, path, where) from error
+
+
+def load_module(path: Path) -> Any:
+    """The Python file, run once, as a module; it finds what lies beside it."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _in_file(error, str(path), str(path)) from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _named(module: Any, path: str, name: str) -> Any:
+    if name and hasattr(module, name):
+        return getattr(module, name)
+    names = [key for key, value in vars(module).items() if _own(module, key, value)]
+    listed = f"it has {', '.join(names)}" if names else "it has no functions"
+    raise ValueError(f"name a function of {path}, as in {path}:log_density; {listed}.")
+
+
+def _own(module: Any, name: str, value: Any) -> bool:
+    import hopscale as hs
+
+    if name.startswith("_"):
+        return False
+    return isinstance(value, hs.Target) or getattr(value, "__module__", "") == module.__name__
+
+
+def _in_file(error: Exception, path: str, where: str) -> ValueError:
+    """The error, with the last of the file's lines that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    here = Path(path).resolve()
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == here]
+    line = f", line {lines[-1]}" if lines else ""
+    return ValueError(f"{where}{line}: {type(error).__name__}: {error}")
+
+
+def _shape(sites: str) -> tuple[int, ...]:
+    parts = sites.lower().split("x")
+    if not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(
+            f"--sites takes a number such as 64 or a shape such as 28x28; got {sites!r}."
+        )
+    return tuple(map(int, parts))
