@@ -1,7 +1,7 @@
 """Problems in files: couplings as a list of edges, in MatrixMarket, or as a QUBO."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,8 @@ def load_problem(path: Path, kind: str | None, beta: float):
             "the weights as those of bits."
         )
     couplings = (problem.i[pairs], problem.j[pairs], factor * problem.weight[pairs])
-    return hs.Pairwise(couplings, factor * diagonal, bits=kind == "qubo"), kind
+    pairwise: Any = hs.Pairwise
+    return pairwise(couplings, factor * diagonal, bits=kind == "qubo"), kind
 
 
 def read(path: Path) -> Problem:
@@ -58,13 +59,13 @@ def _matrix_market(path: Path) -> Problem:
     from scipy import io, sparse
 
     try:
-        found = sparse.coo_array(io.mmread(path))
+        found: Any = sparse.coo_array(io.mmread(path))
     except Exception as error:  # SciPy raises several
         raise ValueError(f"{path} is not a MatrixMarket file: {error}") from error
     if found.ndim != 2 or found.shape[0] != found.shape[1]:
         raise ValueError(f"{path} must hold a square matrix; it has shape {found.shape}.")
     symmetric = abs(found - found.T).nnz == 0
-    chosen = sparse.coo_array(sparse.triu(found)) if symmetric else found
+    chosen: Any = sparse.coo_array(sparse.triu(found)) if symmetric else found
     return Problem(chosen.row, chosen.col, chosen.data.astype(float), found.shape[0])
 
 

@@ -70,7 +70,7 @@ def bernoulli(
 def ising(
     size: Annotated[int, Option(help="side of the lattice")] = 50,
     config: Config = "C2",
-    sign: Annotated[str | None, Option(help="+ (tables) or - (text)")] = None,
+    sign: Annotated[str | None, Option(help="'+' as in the tables, '-' as in the text")] = None,
     disc: Annotated[str | None, Option(help="half or text")] = None,
     seed: Seed = 0,
 ):
