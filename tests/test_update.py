@@ -47,6 +47,7 @@ TARGETS = {
     "log-density": lambda: hs.LogDensity(quadratic, (12,), ratios="gradient"),
     "log-density with exact ratios": lambda: hs.LogDensity(quadratic, (12,), ratios="exact"),
     "categories": lambda: hs.LogDensity(categorical, (8,), 4, ratios="gradient"),
+    "pairwise": lambda: hs.Pairwise(np.triu(PAIRS, 1), RNG.normal(size=12)),
     "tempered": lambda: hs.Tempered(hs.Bernoulli(np.full(16, 0.4)), hs.RBM(*RBM), 0.3),
     "tempered to the end": lambda: hs.Tempered(
         hs.Bernoulli(np.full((5, 7), 0.4)), hs.Ising(FIELD, BONDS), 1.0

@@ -11,6 +11,7 @@ from hopscale.kernels import (
     RWM,
     BlockGibbs,
     ChainState,
+    Gibbs,
     Info,
     Kernel,
     Metropolis,
@@ -20,7 +21,17 @@ from hopscale.move import Move
 from hopscale.results import ConvergenceWarning, Run
 from hopscale.run import sample, sample_many
 from hopscale.target import Evaluation, Target
-from hopscale.targets import FHMM, RBM, Bernoulli, Clamped, Ising, LogDensity, Tempered, clamp
+from hopscale.targets import (
+    FHMM,
+    RBM,
+    Bernoulli,
+    Clamped,
+    Ising,
+    LogDensity,
+    Pairwise,
+    Tempered,
+    clamp,
+)
 from hopscale.tune import Adaptive, Fixed, Tuner
 from hopscale.validate import InvalidDensityError
 
@@ -48,6 +59,7 @@ __all__ = [
     "Evaluation",
     "FileError",
     "Fixed",
+    "Gibbs",
     "Info",
     "Interrupted",
     "InvalidDensityError",
@@ -56,6 +68,7 @@ __all__ = [
     "LogDensity",
     "Metropolis",
     "Move",
+    "Pairwise",
     "Run",
     "ScaleRange",
     "Target",

@@ -4,12 +4,15 @@ Spins stay int8 until they meet a coupling: the shifts and sums over the lattice
 of the bytes, are then four times lighter.
 """
 
+import functools
 from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
+from hopscale.graph import Graph, blocks_of
 from hopscale.target import State, as_float
 
 
@@ -47,3 +50,37 @@ def evaluate(
     pulls = sum(pull(bordered, bonds, axis) for axis, bonds in enumerate(coupling))
     # Each bond is seen from both of its ends.
     return jnp.sum(s * (field + 0.5 * pulls)), -2.0 * s * (field + pulls)
+
+
+def graph(shape: tuple[int, ...], coupling: Sequence[Float[Array, "..."]], dtype) -> Graph:
+    """The lattice as rows of neighbours, in two colours."""
+    start, neighbour, bond, blocks = _rows(shape)
+    bonds = [
+        jnp.broadcast_to(c, tuple(n - (a == axis) for a, n in enumerate(shape))).reshape(-1)
+        for axis, c in enumerate(coupling)
+    ]
+    return Graph(
+        start=jnp.asarray(start),
+        neighbour=jnp.asarray(neighbour),
+        weight=jnp.concatenate(bonds).astype(dtype)[jnp.asarray(bond)],
+        blocks=jnp.asarray(blocks),
+        degree=int(np.diff(start).max()),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _rows(shape: tuple[int, ...]):
+    """Where each site's neighbours begin, who they are, by which bond; and the checkerboard."""
+    sites = np.arange(np.prod(shape)).reshape(shape)
+    one, other = [], []
+    for axis in range(len(shape)):
+        one.append(np.delete(sites, -1, axis).reshape(-1))
+        other.append(np.delete(sites, 0, axis).reshape(-1))
+    i, j = np.concatenate(one), np.concatenate(other)
+    row, neighbour = np.concatenate([i, j]), np.concatenate([j, i])
+    order = np.argsort(row, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=sites.size))])
+    bond = np.tile(np.arange(len(i)), 2)
+    parity = np.indices(shape).sum(axis=0).reshape(-1) % 2
+    parts = (start, neighbour[order], bond[order])
+    return *(part.astype(np.int32) for part in parts), blocks_of(parity)

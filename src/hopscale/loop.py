@@ -98,7 +98,7 @@ def scan(
         end = jnp.minimum(last - origin, page_steps)
         noise = _noise(program, chains, origin, page_steps)
         stepped, memory = carry
-        if program.target.updates and not one_page:
+        if program.kernel.updates(program.target) and not one_page:
             fresh = (begin == 0) & (origin % FRESH_STEPS == 0) & (origin > 0)
             stepped = stepped._replace(states=_refreshed(program, stepped.states, fresh))
 

@@ -6,7 +6,7 @@ A target is a frozen module over states of `shape`, each site one of `num_states
 
 import abc
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,6 +17,9 @@ from jaxtyping import Array, Float
 
 from hopscale.move import Move, State, apply
 from hopscale.validate import choice
+
+if TYPE_CHECKING:
+    from hopscale.sweep import Sweep
 
 Ratios = Float[Array, "..."]
 
@@ -87,6 +90,10 @@ class Target(eqx.Module):
     def decided(self, ratios: str) -> "Target":
         """The target with "exact" or "gradient" ratios, where that was left open ("auto")."""
         return self
+
+    def sweep(self) -> "Sweep | None":
+        """How all sites can be drawn in turn for less than an evaluation each; None if unknown."""
+        return None
 
     @property
     def updates(self) -> bool:

@@ -1,6 +1,6 @@
 """The kernels, one a file: ways to move one chain."""
 
-from hopscale.kernels.gibbs import BlockGibbs
+from hopscale.kernels.gibbs import BlockGibbs, Gibbs
 from hopscale.kernels.gwg import GWG
 from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange
 from hopscale.kernels.lbp import LBP
@@ -12,6 +12,7 @@ __all__ = [
     "LBP",
     "RWM",
     "BlockGibbs",
+    "Gibbs",
     "ChainState",
     "Info",
     "Kernel",

@@ -1,4 +1,4 @@
-"""Gibbs sampling of whole blocks."""
+"""Gibbs sampling: sweeps over all sites, and blocks where a target has them."""
 
 from typing import ClassVar
 
@@ -8,9 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from hopscale.kernels.kernel import ChainState, Info, Kernel
+from hopscale.native import IMPLEMENTATIONS
+from hopscale.sweep import EvaluatedSweep, Rule, Sweep
 from hopscale.target import State, Target
 from hopscale.targets.rbm import RBM
 from hopscale.validate import count
+
+ORDERS = ("auto", "coloured", "systematic")
+RULES = ("gibbs", "metropolis")
 
 
 class BlockGibbs(Kernel):
@@ -70,6 +75,115 @@ class BlockGibbs(Kernel):
             for _ in range(self.pairs - 1):
                 found = found @ once
         return every_y.reshape(-1, *target.shape), found
+
+
+class Gibbs(Kernel):
+    r"""Sweeps: every site in turn is drawn given all others.
+
+    $$x_i \sim \pi(x_i \mid x_1, \dots, x_{i-1}, x_{i+1}, \dots, x_N)$$
+
+    Sites that do not depend on each other are drawn at once: those of one colour of a `Pairwise`
+    or `Potts` model, the two halves of the checkerboard of an `Ising` lattice. An `RBM` draws all
+    hidden, then all visible units (`BlockGibbs`). Any other target is evaluated for every value
+    of every site, one site after the other: exact, and slow.
+
+    Args:
+        order: "coloured", "systematic" (site after site), or "auto": coloured where it is known
+            which sites do not depend on each other.
+        rule: "gibbs", or "metropolis": a site is offered another value and takes it with
+            probability 0.995 min(1, ratio). It moves more than Gibbs sampling does. Without the
+            factor a sweep of a flat target would go from x to its complement and back.
+        sweeps: how many make a step.
+        implementation: "auto" for kernels where they apply, "reference" for plain JAX.
+    """
+
+    order: str = eqx.field(static=True, default="auto")
+    rule: str = eqx.field(static=True, default="gibbs")
+    sweeps: int = eqx.field(static=True, default=1)
+    implementation: str = eqx.field(static=True, default="auto", kw_only=True)
+
+    name: ClassVar[str] = "gibbs"
+    informed: ClassVar[bool] = False
+
+    def __check_init__(self):
+        for field, choices in (
+            ("order", ORDERS),
+            ("rule", RULES),
+            ("implementation", IMPLEMENTATIONS),
+        ):
+            if getattr(self, field) not in choices:
+                listed = " or ".join(map(repr, choices))
+                raise ValueError(f"{field} must be {listed}; got {getattr(self, field)!r}.")
+        if type(self.sweeps) is not int or self.sweeps < 1:
+            raise ValueError(f"sweeps must be an integer of at least 1; got {self.sweeps!r}.")
+
+    def check(self, target: Target) -> None:
+        if self.order == "coloured" and target.sweep() is None:
+            raise TypeError(
+                f"order='coloured' needs a target that knows which sites do not depend on each "
+                f"other, such as hs.Ising, hs.Pairwise or hs.Potts; got {type(target).__name__}. "
+                "Use order='auto'."
+            )
+        if isinstance(target, RBM) and (self.order, self.rule) != ("auto", "gibbs"):
+            raise TypeError(
+                "the units of an hs.RBM are drawn in two blocks: use hs.Gibbs() as it is, or "
+                "hs.BlockGibbs()."
+            )
+
+    def updates(self, target: Target) -> bool:
+        return not isinstance(target, RBM)
+
+    def init(self, target: Target, x: State) -> ChainState:
+        if isinstance(target, RBM):
+            return BlockGibbs(self.sweeps).init(target, x)
+        return ChainState(x=x, evaluation=self._sweep(target).begin(x))
+
+    def step(self, key, target: Target, state: ChainState, scale):
+        if isinstance(target, RBM):
+            return BlockGibbs(self.sweeps).step(key, target, state, scale)
+        y, evaluation = self._sweep(target).draw(key, state.x, state.evaluation, self._rule)
+        info = Info(
+            accept_prob=jnp.ones((), target.dtype),
+            accepted=jnp.asarray(True),
+            distance=jnp.sum(y != state.x, dtype=jnp.int32),
+            invalid=jnp.asarray(False),
+            proposal=y,
+        )
+        return ChainState(x=y, evaluation=evaluation), info
+
+    def transitions(self, target: Target, x: State, scale):
+        """All y: block after block, the sites of each drawn at once given the state before."""
+        self.check(target)
+        if isinstance(target, RBM):
+            return BlockGibbs(self.sweeps).transitions(target, x, scale)
+        sweep, n = self._sweep(target), target.num_sites
+        values = np.indices((target.num_states,) * n).reshape(n, -1).T
+        every = jnp.asarray(values.reshape(-1, *target.shape), target.state_dtype)
+        chances = jax.vmap(lambda state: sweep.chances(state, self._rule))(every)
+        # [from, to, site]: of the value that `to` has there, and of standing still.
+        to = chances[:, jnp.arange(n)[None, :], values]
+        still = jnp.asarray(values[:, None, :] == values[None, :, :], chances.dtype)
+        found = jnp.all(every == x[None], axis=tuple(range(1, every.ndim))).astype(chances.dtype)
+        for _ in range(self.sweeps):
+            for block in sweep.blocks:
+                drawn = jnp.zeros(n, bool).at[block].set(True, mode="drop")
+                found = found @ jnp.prod(jnp.where(drawn, to, still), axis=2)
+        return every, found
+
+    @property
+    def _rule(self) -> Rule:
+        return Rule(
+            metropolis=self.rule == "metropolis",
+            sweeps=self.sweeps,
+            implementation=self.implementation,
+        )
+
+    def _sweep(self, target: Target) -> Sweep:
+        self.check(target)
+        found = target.sweep()
+        if found is None:
+            return EvaluatedSweep(target)
+        return found.in_order() if self.order == "systematic" else found
 
 
 def _bits(n: int) -> np.ndarray:

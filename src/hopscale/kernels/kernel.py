@@ -104,6 +104,10 @@ class Kernel(eqx.Module):
     def check(self, target: Target) -> None:
         """Raise if the kernel cannot move chains of this target."""
 
+    def updates(self, target: Target) -> bool:
+        """Whether steps add to the log-probability, whose rounding a loop must clear at times."""
+        return target.updates
+
     def noise(self, key: Key[Array, ""], target: Target) -> Any:
         """The random numbers of a step, drawn ahead: the key itself, unless a kernel has others."""
         return key

@@ -29,6 +29,10 @@ _NAMES = (
     "RbmInputs",
     "StepKey",
     "RandomWords",
+    "SpinSweeps",
+    "PottsSweeps",
+    "PairFields",
+    "PairUpdate",
 )
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -109,6 +113,34 @@ def rbm_inputs(inputs, x, moved, by_visible):
     arrays = (inputs, x, moved, by_visible)
     output = jax.ShapeDtypeStruct(inputs.shape, jnp.float32)
     return _call("RbmInputs", output, *arrays, vmap_method="expand_dims")
+
+
+def spin_sweeps(key, x, *arrays, degree, metropolis, keep, sweeps):
+    settings = {"metropolis": metropolis, "keep": np.float32(keep), "sweeps": np.int32(sweeps)}
+    return _sweeps("SpinSweeps", key, x, *arrays, **settings)
+
+
+def potts_sweeps(key, x, *arrays, degree, metropolis, keep, sweeps):
+    settings = {"metropolis": metropolis, "keep": np.float32(keep), "sweeps": np.int32(sweeps)}
+    return _sweeps("PottsSweeps", key, x, *arrays, **settings)
+
+
+def _sweeps(name, key, x, *arrays, **settings):
+    outputs = (jax.ShapeDtypeStruct(x.shape, jnp.int8), _SCALAR)
+    arrays = (jax.random.key_data(key), x, *arrays)
+    return _call(name, outputs, *arrays, vmap_method="expand_dims", **settings)
+
+
+def pair_fields(x, field, start, neighbour, weight, *, degree):
+    output = jax.ShapeDtypeStruct(field.shape, jnp.float32)
+    arrays = (x, field, start, neighbour, weight)
+    return _call("PairFields", output, *arrays, vmap_method="expand_dims")
+
+
+def pair_update(fields, x, moved, field, start, neighbour, weight, *, degree):
+    output = jax.ShapeDtypeStruct(fields.shape, jnp.float32)
+    arrays = (fields, x, moved, field, start, neighbour, weight)
+    return _call("PairUpdate", output, *arrays, vmap_method="expand_dims")
 
 
 def _coded(values, balance):

@@ -21,6 +21,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from hopscale import balance as balancing
 from hopscale import lattice
 from hopscale.balance import Balance
+from hopscale.native.sweeps import pair_fields, pair_update, potts_sweeps, spin_sweeps
+
+__all__ = ["pair_fields", "pair_update", "potts_sweeps", "spin_sweeps"]
 
 Sites = Int[Array, " n"]
 Flags = Bool[Array, " n"]

@@ -5,7 +5,18 @@ from hopscale.targets.clamp import Clamped, clamp
 from hopscale.targets.fhmm import FHMM
 from hopscale.targets.ising import Ising
 from hopscale.targets.log_density import LogDensity
+from hopscale.targets.pairwise import Pairwise
 from hopscale.targets.rbm import RBM
 from hopscale.targets.tempered import Tempered
 
-__all__ = ["FHMM", "RBM", "Bernoulli", "Clamped", "Ising", "LogDensity", "Tempered", "clamp"]
+__all__ = [
+    "FHMM",
+    "RBM",
+    "Bernoulli",
+    "Clamped",
+    "Ising",
+    "LogDensity",
+    "Pairwise",
+    "Tempered",
+    "clamp",
+]

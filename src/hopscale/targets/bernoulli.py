@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from hopscale import graph
 from hopscale.move import Move
+from hopscale.sweep import SpinSweep
 from hopscale.target import (
     Evaluation,
     State,
@@ -66,6 +68,13 @@ class Bernoulli(Target):
     @property
     def dtype(self):
         return self.p.dtype
+
+    def sweep(self):
+        return SpinSweep(self, graph.no_pairs(self.num_sites, self.dtype), 0.5 * self._logits)
+
+    @property
+    def _logits(self):
+        return self.logit.reshape(-1)
 
     def _log_prob(self, x: State):
         return self.log_all_zero + jnp.sum(as_float(x, self.dtype) * self.logit)

@@ -7,6 +7,7 @@ import jax
 from jaxtyping import Array, Float
 
 from hopscale import lattice, native
+from hopscale.sweep import SpinSweep
 from hopscale.target import State, Target, as_parameter, check_ratios
 
 
@@ -72,6 +73,10 @@ class Ising(Target):
     def _plain(self) -> bool:
         """A rectangle with one coupling along each axis, for which there are kernels."""
         return len(self.shape) == 2 and all(bonds.ndim == 0 for bonds in self.coupling)
+
+    def sweep(self):
+        graph = lattice.graph(self.shape, self.coupling, self.dtype)
+        return SpinSweep(self, graph, self.field.reshape(-1))
 
     def _log_prob(self, x: State):
         if self._plain:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hopscale.move import Move
+from hopscale.sweep import Rule, SpinSweep
 from hopscale.target import Evaluation, State, Target, as_parameter, has_values
 
 
@@ -93,6 +94,14 @@ class Tempered(Target):
         # At the ends the other side does not count, even where it is infinite.
         return jnp.where(beta == 0, base, jnp.where(beta == 1, target, mixed))
 
+    def sweep(self):
+        base, inner = self.base.sweep(), self.target.sweep()
+        if not isinstance(base, SpinSweep) or not isinstance(inner, SpinSweep):
+            return None
+        if base.graph.neighbour.size or type(base) is not type(inner):
+            return None  # both have pairs, or one is tempered itself
+        return TemperedSweep(self, base, inner)
+
     def _log_prob(self, x: State):
         return self._mix(self.base._log_prob(x), self.target._log_prob(x))
 
@@ -107,3 +116,24 @@ class Tempered(Target):
     def _update(self, x: State, evaluation: Evaluation, move: Move):
         base, target = evaluation.cache
         return self.combine(self.base.update(x, base, move), self.target.update(x, target, move))
+
+
+class TemperedSweep(SpinSweep):
+    """Sweeps between independent bits and a pairwise model; what both say is carried along."""
+
+    def __init__(self, tempered: Tempered, base: SpinSweep, inner: SpinSweep):
+        beta = tempered.beta
+        super().__init__(tempered, inner.graph, inner.field, beta, 1.0 - beta, base.field)
+
+    def begin(self, x: State) -> Evaluation:
+        assert isinstance(self.target, Tempered)
+        return self._ends(x, self.target.target._log_prob(x))
+
+    def draw(self, key, x: State, evaluation: Evaluation, rule: Rule):
+        y, gain = self.moved(key, x, rule)
+        return y, self._ends(y, evaluation.cache[1].log_prob + gain)
+
+    def _ends(self, x: State, log_prob: Float[Array, ""]) -> Evaluation:
+        assert isinstance(self.target, Tempered)
+        base = Evaluation(log_prob=self.target.base._log_prob(x), log_ratios=None)
+        return self.target.combine(base, Evaluation(log_prob=log_prob, log_ratios=None))

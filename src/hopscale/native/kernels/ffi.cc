@@ -1,37 +1,21 @@
 // The kernels as XLA custom calls. Leading dimensions are chains.
 
-#include "chains.h"
+#include "ffi_chains.h"
 #include "lattice.h"
 #include "race.h"
 #include "rbm.h"
 #include "repeated.h"
-#include "xla/ffi/api/ffi.h"
+#include "sweep_ffi.h"
 
-namespace ffi = xla::ffi;
 using hopscale::Balance;
 using hopscale::fold_in;
-using hopscale::Key;
-using hopscale::Team;
-
-using Words = ffi::Buffer<ffi::U32>;
-using Floats = ffi::Buffer<ffi::F32>;
-using Ints = ffi::Buffer<ffi::S32>;
-using Flags = ffi::Buffer<ffi::PRED>;
-using States = ffi::Buffer<ffi::S8>;
-template <typename Buffer>
-using Out = ffi::Result<Buffer>;
 
 namespace {
-
-Team team_of(ffi::ThreadPool& pool) {
-  const auto threads = static_cast<size_t>(std::max<int64_t>(1, pool.num_threads()));
-  return {threads - 1, [&pool](auto task) { pool.Schedule(std::move(task)); }};
-}
 
 // body(chain, chain * n, n, team) for every chain of arrays of this shape, whose last dimension is
 // sites.
 template <typename Body>
-ffi::Error over_chains(ffi::ThreadPool& pool, ffi::AnyBuffer::Dimensions shape, Body body) {
+ffi::Error over_chains(ffi::ThreadPool& pool, Dimensions shape, Body body) {
   const auto n = static_cast<size_t>(shape.back());
   size_t chains = 1;
   for (size_t d = 0; d + 1 < shape.size(); ++d) chains *= static_cast<size_t>(shape[d]);
@@ -44,8 +28,6 @@ ffi::Error over_chains(ffi::ThreadPool& pool, ffi::AnyBuffer::Dimensions shape, 
 }
 
 Key key_of(const uint32_t* keys, size_t chain) { return {keys[2 * chain], keys[2 * chain + 1]}; }
-
-uint8_t* bytes(bool* flags) { return reinterpret_cast<uint8_t*>(flags); }
 
 template <auto kernel>  // hopscale::race or hopscale::repeated
 ffi::Error draw(ffi::ThreadPool pool, Words key, Floats s, Ints length, Out<Ints> sites,
@@ -140,35 +122,6 @@ ffi::Error words(ffi::ThreadPool pool, Words key, Out<Words> random) {
       });
 }
 
-// Where a chain's part of an operand begins. Operands have the batch's leading dimensions, or 1 in
-// place of some: what is the same for all chains, such as parameters, is there once.
-class Part {
- public:
-  Part(ffi::AnyBuffer::Dimensions shape, ffi::AnyBuffer::Dimensions batch) {
-    size_t size = 1;
-    for (size_t d = batch.size(); d < shape.size(); ++d) size *= static_cast<size_t>(shape[d]);
-    for (size_t d = batch.size(); d-- > 0;) {
-      const auto have = static_cast<size_t>(shape[d]);
-      axes_.push_back({static_cast<size_t>(batch[d]), have == 1 ? 0 : size});
-      size *= have;
-    }
-  }
-  size_t operator()(size_t chain) const {
-    size_t at = 0;
-    for (const Axis& axis : axes_) {
-      at += chain % axis.count * axis.stride;
-      chain /= axis.count;
-    }
-    return at;
-  }
-
- private:
-  struct Axis {
-    size_t count, stride;
-  };
-  std::vector<Axis> axes_;  // the innermost first
-};
-
 ffi::Error ising_or_part(ffi::ThreadPool pool, States x, Floats field, Floats down, Floats right,
                          Out<Floats> log_prob, float* ratios) {
   const auto batch = log_prob->dimensions(), shape = x.dimensions();
@@ -226,7 +179,7 @@ ffi::Error hamming(ffi::ThreadPool pool, States x, States origin, Out<Floats> di
 ffi::Error rbm_inputs(ffi::ThreadPool pool, Floats before, States x, Flags moved, Floats by_visible,
                       Out<Floats> after) {
   const auto shape = after->dimensions();
-  const ffi::AnyBuffer::Dimensions batch(shape.begin(), shape.size() - 1);
+  const Dimensions batch(shape.begin(), shape.size() - 1);
   const auto visible = static_cast<size_t>(x.dimensions().back());
   const auto hidden = static_cast<size_t>(shape.back());
   hopscale::for_each_chain(
@@ -246,6 +199,64 @@ ffi::Error rbm_inputs(ffi::ThreadPool pool, Floats before, States x, Flags moved
 }  // namespace
 
 #pragma GCC visibility push(default)
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(SpinSweeps, spin_sweeps,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Words>()
+                                  .Arg<States>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Arg<Floats>()
+                                  .Ret<States>()
+                                  .Ret<Floats>()
+                                  .Attr<bool>("metropolis")
+                                  .Attr<float>("keep")
+                                  .Attr<int32_t>("sweeps"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(PottsSweeps, potts_sweeps,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Words>()
+                                  .Arg<States>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Arg<Floats>()
+                                  .Ret<States>()
+                                  .Ret<Floats>()
+                                  .Attr<bool>("metropolis")
+                                  .Attr<float>("keep")
+                                  .Attr<int32_t>("sweeps"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(PairFields, pair_fields,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<States>()
+                                  .Arg<Floats>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Arg<Floats>()
+                                  .Ret<Floats>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(PairUpdate, pair_update,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Floats>()
+                                  .Arg<States>()
+                                  .Arg<Flags>()
+                                  .Arg<Floats>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Arg<Floats>()
+                                  .Ret<Floats>());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(RbmInputs, rbm_inputs,
                               ffi::Ffi::Bind()

@@ -1,0 +1,323 @@
+"""Weighted pairs of sites: read from what a user has, stored as rows of neighbours, coloured.
+
+Everything here runs once, on the host, before anything is compiled.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from hopscale.target import as_parameter
+
+FORMS = (
+    "a square matrix, a SciPy sparse matrix, a list of (i, j, J), three arrays (i, j, J), a "
+    "dictionary {(i, j): J} or a NetworkX graph"
+)
+
+
+class Pairs(NamedTuple):
+    """Pairs i < j with their couplings, what stood on the diagonal, and the number of sites."""
+
+    i: Int[np.ndarray, " pairs"]
+    j: Int[np.ndarray, " pairs"]
+    coupling: Float[np.ndarray, " pairs"]
+    diagonal: Float[np.ndarray, " n"]
+
+    @property
+    def num_sites(self) -> int:
+        return len(self.diagonal)
+
+
+class Graph(eqx.Module):
+    """Neighbours of every site, and blocks of sites no two of which are neighbours.
+
+    Site i has the neighbours `neighbour[start[i]:start[i + 1]]`, with couplings `weight`. A row of
+    `blocks` lists sites that can be drawn at once; the number of sites fills the last rows up.
+    """
+
+    start: Int[Array, " n+1"]
+    neighbour: Int[Array, " entries"]
+    weight: Float[Array, " entries"]
+    blocks: Int[Array, "blocks size"]
+    degree: int = eqx.field(static=True)  # the largest number of neighbours
+
+    @property
+    def num_sites(self) -> int:
+        return self.start.size - 1
+
+    @property
+    def num_pairs(self) -> int:
+        return self.neighbour.size // 2
+
+    def pairs(self) -> Pairs:
+        """The pairs, each once."""
+        start, neighbour, weight = map(np.asarray, (self.start, self.neighbour, self.weight))
+        row = np.repeat(np.arange(self.num_sites), np.diff(start))
+        once = row < neighbour
+        return Pairs(row[once], neighbour[once], weight[once], np.zeros(self.num_sites))
+
+
+def make_graph(pairs: Pairs, dtype=None) -> Graph:
+    """Rows of neighbours, and blocks by colour."""
+    n = pairs.num_sites
+    row = np.concatenate([pairs.i, pairs.j])
+    order = np.lexsort((np.concatenate([pairs.j, pairs.i]), row))
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n))])
+    neighbour = np.concatenate([pairs.j, pairs.i])[order]
+    weight = as_parameter("couplings", np.concatenate([pairs.coupling] * 2)[order])
+    return Graph(
+        start=jnp.asarray(start, jnp.int32),
+        neighbour=jnp.asarray(neighbour, jnp.int32),
+        weight=weight if dtype is None else weight.astype(dtype),
+        blocks=jnp.asarray(blocks_of(colour(start, neighbour))),
+        degree=int(np.diff(start).max(initial=0)),
+    )
+
+
+def no_pairs(n: int, dtype) -> Graph:
+    """Sites that do not know of each other."""
+    return Graph(
+        start=jnp.zeros(n + 1, jnp.int32),
+        neighbour=jnp.zeros(0, jnp.int32),
+        weight=jnp.zeros(0, dtype),
+        blocks=jnp.arange(n, dtype=jnp.int32)[None, :],
+        degree=0,
+    )
+
+
+# -- Reading. -------------------------------------------------------------------------------------
+
+
+def read_pairs(couplings: Any, num_sites: int | None = None) -> Pairs:
+    """Pairs of sites from any of the forms a user may have them in.
+
+    Matrices are symmetric, and then count each pair once, or triangular.
+    """
+    if hasattr(couplings, "tocoo"):
+        coo = couplings.tocoo()
+        _square(coo.shape)
+        return _from_matrix(coo.row, coo.col, coo.data, coo.shape[0], num_sites)
+    if hasattr(couplings, "edges") and hasattr(couplings, "nodes"):
+        return _from_networkx(couplings, num_sites)
+    if isinstance(couplings, Mapping):
+        couplings = [(*pair, value) for pair, value in couplings.items()]
+    listed = _listed(couplings)
+    if listed is not None:
+        return _from_list(*listed, num_sites)
+    if isinstance(couplings, jax.Array | np.ndarray | list | tuple):
+        matrix = _numbers("couplings", couplings)
+        _square(matrix.shape)
+        row, column = np.nonzero(matrix)  # NaN is not zero
+        return _from_matrix(row, column, matrix[row, column], len(matrix), num_sites)
+    raise TypeError(f"couplings must be {FORMS}; got {type(couplings).__name__}.")
+
+
+def _square(shape) -> None:
+    if len(shape) == 2 and shape[0] == shape[1] > 0:
+        return
+    hint = ""
+    if len(shape) == 2 and shape[1] == 3:
+        hint = " Pass pairs as a list of tuples, or as three arrays (i, j, J)."
+    raise ValueError(f"a matrix of couplings must be square; got shape {tuple(shape)}.{hint}")
+
+
+def _listed(couplings: Any) -> tuple[Any, Any, Any] | None:
+    """The columns of a list of tuples, or of three arrays in a tuple; None for anything else."""
+    if isinstance(couplings, tuple) and len(couplings) == 3 and all(map(np.ndim, couplings)):
+        return couplings
+    if isinstance(couplings, list | tuple) and all(isinstance(p, tuple) for p in couplings):
+        if not couplings:
+            return (), (), ()
+        if all(len(pair) == 3 for pair in couplings):
+            i, j, value = zip(*couplings, strict=True)
+            return i, j, value
+        raise ValueError(
+            f"a pair is (i, j, J): two sites and a coupling; got {next(iter(couplings))!r}."
+        )
+    return None
+
+
+def _numbers(name: str, values: Any) -> Float[np.ndarray, "..."]:
+    try:
+        array = np.asarray(values)
+        if array.dtype == bool or np.iscomplexobj(array):
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be real numbers; got {values!r:.80}.") from error
+
+
+def _sites(values: Any) -> Int[np.ndarray, " pairs"]:
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if not np.issubdtype(array.dtype, np.integer) or array.ndim != 1:
+        raise TypeError(
+            f"sites are integers 0, 1, ..., one for each pair; got {values!r:.80}. Number the "
+            "sites of labelled pairs first."
+        )
+    return array.astype(np.int64)
+
+
+def _from_list(i, j, coupling, num_sites: int | None) -> Pairs:
+    i, j, coupling = _sites(i), _sites(j), _numbers("couplings", coupling)
+    if not len(i) == len(j) == coupling.size:
+        raise ValueError(
+            f"i, j and J must be of one length; got {len(i)}, {len(j)} and {coupling.size}."
+        )
+    last = int(max(i.max(initial=-1), j.max(initial=-1)))
+    n = last + 1 if num_sites is None else num_sites
+    if min(i.min(initial=0), j.min(initial=0)) < 0 or last >= n:
+        low = int(min(i.min(initial=0), j.min(initial=0)))
+        raise ValueError(
+            f"sites must lie in 0 ... {n - 1}; the pairs name sites from {low} to {last}."
+        )
+    off = i != j
+    low, high = np.minimum(i, j)[off], np.maximum(i, j)[off]
+    order = np.lexsort((high, low))
+    low, high, values = low[order], high[order], coupling[off][order]
+    twice = np.flatnonzero((np.diff(low) == 0) & (np.diff(high) == 0))
+    if twice.size:
+        raise ValueError(
+            f"the pair ({low[twice[0]]}, {high[twice[0]]}) is listed more than once: list each "
+            "pair once, in either direction, with the sum of its couplings."
+        )
+    diagonal = np.bincount(i[~off], coupling[~off], minlength=n).astype(np.float64)
+    return _checked(Pairs(low, high, values, diagonal))
+
+
+def _from_matrix(row, column, values, n: int, num_sites: int | None) -> Pairs:
+    if num_sites is not None and num_sites != n:
+        raise ValueError(
+            f"field has {num_sites} sites and the matrix of couplings {n}: they must agree."
+        )
+    values = _numbers("couplings", values)
+    upper, lower = row < column, row > column
+    if upper.any() and lower.any():
+        _check_symmetric(row, column, values, n)
+        keep = upper | (row == column)
+    else:
+        keep = np.ones(len(row), bool)
+    return _from_list(row[keep].astype(np.int64), column[keep].astype(np.int64), values[keep], n)
+
+
+def _check_symmetric(row, column, values, n: int) -> None:
+    from scipy.sparse import coo_array
+
+    matrix = coo_array((values, (row, column)), shape=(n, n)).tocsr()
+    difference = abs(matrix - matrix.T).tocoo()
+    largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+    if difference.nnz and difference.data.max(initial=0.0) > 1e-6 * largest:
+        worst = int(np.argmax(difference.data))
+        i, j = int(difference.coords[0][worst]), int(difference.coords[1][worst])
+        raise ValueError(
+            "a matrix of couplings must be symmetric, where each pair counts once, or triangular; "
+            f"J[{i}, {j}] is {matrix[i, j]:g} and J[{j}, {i}] is {matrix[j, i]:g}. If the two "
+            "halves are to be added, pass np.triu(J + J.T, 1)."
+        )
+
+
+def _from_networkx(graph: Any, num_sites: int | None) -> Pairs:
+    if graph.is_directed():
+        raise TypeError("the pairs of a model have no direction: pass graph.to_undirected().")
+    place = {node: k for k, node in enumerate(graph.nodes)}
+    found: dict[tuple[int, int], float] = {}
+    for a, b, weight in graph.edges(data="weight", default=1.0):
+        pair = (min(place[a], place[b]), max(place[a], place[b]))
+        found[pair] = found.get(pair, 0.0) + weight  # several edges add up
+    i, j = (np.array([pair[k] for pair in found], np.int64) for k in (0, 1))
+    return _from_list(i, j, np.array(list(found.values())), num_sites or len(place))
+
+
+def _checked(pairs: Pairs) -> Pairs:
+    values = np.concatenate([pairs.coupling, pairs.diagonal])
+    if not np.all(np.isfinite(values)):
+        raise ValueError("couplings must be finite; they hold NaN or infinity.")
+    if pairs.num_sites == 0:
+        raise ValueError("a model needs at least one site; pass field=np.zeros(n) with no pairs.")
+    some = pairs.coupling != 0
+    return Pairs(pairs.i[some], pairs.j[some], pairs.coupling[some], pairs.diagonal)
+
+
+# -- Colouring. -----------------------------------------------------------------------------------
+
+
+def colour(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
+    """A colour for each site, such that neighbours differ: two if two will do, else a few."""
+    parity = _two_colours(start, neighbour)
+    return _greedy(start, neighbour) if parity is None else parity
+
+
+def _two_colours(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"] | None:
+    """The parity of each site's depth in a spanning tree; None if some neighbours share it."""
+    from scipy.sparse import block_array, csgraph, csr_array
+
+    n = len(start) - 1
+    matrix = csr_array((np.ones(len(neighbour), np.int8), neighbour, start), shape=(n, n))
+    _, component = csgraph.connected_components(matrix, directed=False)
+    _, roots = np.unique(component, return_index=True)
+    # One tree for all: its top is a site more, which a site of each component is tied to.
+    ties = csr_array((np.ones(len(roots), np.int8), (np.zeros_like(roots), roots)), shape=(1, n))
+    tied = block_array([[matrix, ties.T], [ties, None]], format="csr")
+    _, up = csgraph.breadth_first_order(tied, n, directed=False)
+    up[n] = n
+    parity = np.ones(n + 1, np.int32)
+    parity[n] = 0
+    while np.any(up != n):  # each round doubles the stretch of the way up that is counted
+        parity, up = parity ^ parity[up], up[up]
+    parity = parity[:n] ^ 1
+    rows = np.repeat(np.arange(n), np.diff(start))
+    return None if np.any(parity[rows] == parity[neighbour]) else parity
+
+
+def _greedy(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
+    """By rounds: sites that come before all their uncoloured neighbours take the smallest
+    colour free among theirs. Many neighbours come first, the rest in random order.
+    """
+    n, degrees = len(start) - 1, np.diff(start)
+    rank = np.empty(n, np.int64)
+    rank[np.lexsort((np.random.default_rng(0).random(n), degrees))] = np.arange(n)
+    colours = np.full(n, -1, np.int32)
+    left = np.arange(n)
+    while left.size:
+        rows, entries = _rows(start, left)
+        ahead = (colours[neighbour[entries]] < 0) & (rank[neighbour[entries]] > rank[left[rows]])
+        now = left[np.bincount(rows, ahead, minlength=len(left)) == 0]
+        rows, entries = _rows(start, now)
+        colours[now] = _smallest_free(rows, colours[neighbour[entries]], len(now))
+        left = left[colours[left] < 0]
+    return colours
+
+
+def _rows(start: np.ndarray, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of these sites, and which of the sites each belongs to."""
+    counts = start[sites + 1] - start[sites]
+    rows = np.repeat(np.arange(len(sites)), counts)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows, start[sites][rows] + within
+
+
+def _smallest_free(rows: np.ndarray, taken: np.ndarray, count: int) -> Int[np.ndarray, " count"]:
+    """The smallest colour that none of a row's entries has."""
+    most = int(taken.max(initial=0)) + 1
+    row, colour = np.divmod(np.unique((rows * most + taken)[taken >= 0]), most)
+    # A row's colours in order are 0, 1, 2, ... up to the first that is missing.
+    place = np.arange(len(row)) - np.searchsorted(row, np.arange(count))[row]
+    smallest = np.bincount(row, minlength=count)
+    np.minimum.at(smallest, row[colour != place], place[colour != place])
+    return smallest.astype(np.int32)
+
+
+def blocks_of(colours: Iterable[int] | np.ndarray) -> Int[np.ndarray, "blocks size"]:
+    """The sites of each colour, in order; the number of sites fills shorter rows up."""
+    colours = np.asarray(colours)
+    rows = [np.flatnonzero(colours == c) for c in range(int(colours.max()) + 1)]
+    blocks = np.full((len(rows), max(map(len, rows))), len(colours), np.int32)
+    for row, sites in zip(blocks, rows, strict=True):
+        row[: len(sites)] = sites
+    return blocks

@@ -1,0 +1,178 @@
+"""Sweeps over pairwise and Potts models in plain JAX, block by block: see `reference`.
+
+Sites of a block are drawn at once, given all others. The random numbers of a site belong to its
+position in the blocks, so that the order of drawing does not show.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+LEVELS = 2.0**31  # of a random number
+ALMOST = 2147483520.0  # the largest float32 below that
+PADDING = 8  # entries of a table for one that counts: more, and sums by rows are cheaper
+
+
+def neighbour_sums(
+    sites: Int[Array, " m"], values: Array, start, neighbour, weight, degree: int
+) -> Float[Array, "m ..."]:
+    r"""$\sum_j J_{ij} v_j$ over the neighbours j of each of the sites i."""
+    n, entries = start.size - 1, neighbour.size
+    if not entries:
+        return jnp.zeros((sites.size, *values.shape[1:]), weight.dtype)
+    if degree * n > PADDING * (entries + n):  # a few sites with very many neighbours
+        row = jnp.searchsorted(start[1:], jnp.arange(entries), side="right")
+        terms = _times(weight, values[neighbour])
+        return jax.ops.segment_sum(terms, row, n, indices_are_sorted=True)[sites]
+    place = start[sites][:, None] + jnp.arange(degree, dtype=jnp.int32)[None, :]
+    inside = place < start[sites + 1][:, None]
+    place = jnp.minimum(place, entries - 1)
+    weights = jnp.where(inside, weight[place], 0.0)
+    return jnp.sum(_times(weights, values[neighbour[place]]), axis=1)
+
+
+def _times(weight, values):
+    return weight.reshape(weight.shape + (1,) * (values.ndim - weight.ndim)) * values
+
+
+def pair_fields(x, field, start, neighbour, weight, *, degree: int) -> Float[Array, " n"]:
+    r"""The field $h_i + \sum_j J_{ij} s_j$ at every site, for bits x and spins s = 2x - 1."""
+    spins = (2 * x - 1).astype(field.dtype)
+    sites = jnp.arange(field.size)
+    return field + neighbour_sums(sites, spins, start, neighbour, weight, degree)
+
+
+def pair_update(fields, x, moved, field, start, neighbour, weight, *, degree: int):
+    """The fields after the bits in `moved` were flipped."""
+    y = x ^ moved.astype(x.dtype)
+    return pair_fields(y, field, start, neighbour, weight, degree=degree)
+
+
+def flip_chance(cost: Float[Array, "..."], metropolis: bool, keep: float) -> Float[Array, "..."]:
+    """The probability of flipping a spin, which takes `cost` from the log-probability."""
+    if metropolis:
+        return keep * jnp.exp(-jnp.maximum(cost, 0.0))
+    return jax.nn.sigmoid(-cost)
+
+
+def spin_sweeps(
+    key: Key[Array, ""],
+    x: Int[Array, " n"],
+    beta: Float[Array, ""],
+    gamma: Float[Array, ""],
+    field: Float[Array, " n"],
+    base: Float[Array, " n"],
+    blocks: Int[Array, "blocks size"],
+    start: Int[Array, " n+1"],
+    neighbour: Int[Array, " entries"],
+    weight: Float[Array, " entries"],
+    *,
+    degree: int,
+    metropolis: bool,
+    keep: float,
+    sweeps: int,
+) -> tuple[Int[Array, " n"], Float[Array, ""]]:
+    r"""Sweeps of $\beta (\sum J s s + \sum h s) + \gamma \sum b s$; also what the first part gains.
+
+    Args:
+        base: b.
+        metropolis: by Metropolis steps, accepted with probability `keep` at most; else by Gibbs.
+    """
+
+    def block(carry, now):
+        s, gain = carry
+        sites, level = now
+        total = field[sites] + neighbour_sums(
+            jnp.minimum(sites, x.size - 1), s, start, neighbour, weight, degree
+        )
+        before = s[sites]
+        cost = 2.0 * before * (beta * total + gamma * base[sites])
+        chance = jnp.minimum(flip_chance(cost, metropolis, keep) * LEVELS, ALMOST)
+        flip = (level < chance.astype(jnp.int32)) & (sites < x.size)
+        s = s.at[sites].set(jnp.where(flip, -before, before), mode="drop")
+        return (s, gain - jnp.sum(jnp.where(flip, 2.0 * before * total, 0.0))), None
+
+    def one(t, carry):
+        levels = _levels(jax.random.fold_in(key, t), blocks.shape)
+        return jax.lax.scan(block, carry, (blocks, levels))[0]
+
+    begin = ((2 * x - 1).astype(field.dtype), jnp.zeros((), field.dtype))
+    s, gain = jax.lax.fori_loop(0, sweeps, one, begin)
+    return (s > 0).astype(x.dtype), gain
+
+
+def _levels(key: Key[Array, ""], shape: tuple[int, ...]) -> Int[Array, "blocks size"]:
+    """Random numbers below 2^31 for all positions: eight bits, then the other 23.
+
+    A kernel draws the 23 only where the eight do not decide.
+    """
+    positions = math.prod(shape)
+    quarter = -(-positions // 4)
+    words = jax.random.bits(key, (quarter + positions,), jnp.uint32)
+    high = jax.lax.bitcast_convert_type(words[:quarter], jnp.uint8).reshape(-1)[:positions]
+    low = (words[quarter:] >> 9).astype(jnp.int32)
+    return ((high.astype(jnp.int32) << 23) | low).reshape(shape)
+
+
+def value_chances(
+    energy: Float[Array, "*sites values"], now: Int[Array, "*sites"], metropolis: bool, keep: float
+) -> tuple[Float[Array, "*sites values"], Bool[Array, "*sites values"]]:
+    r"""The probability of going to each other value, and which value is not another.
+
+    For weights $w_c$ with sum Z: $w_c / Z$ by Gibbs; $w_c / \max(Z - w_x, Z - w_c)$, times
+    `keep`, by Metropolis, proposed in proportion to the weights of the other values.
+    """
+    same = jax.nn.one_hot(now, energy.shape[-1], dtype=bool)
+    weight = jnp.exp(energy - jnp.max(energy, axis=-1, keepdims=True))
+    others = jnp.sum(jnp.where(same, 0.0, weight), axis=-1, keepdims=True)
+    total = others + jnp.sum(jnp.where(same, weight, 0.0), axis=-1, keepdims=True)
+    if metropolis:
+        return jnp.where(same, 0.0, keep * weight / jnp.maximum(others, total - weight)), same
+    return jnp.where(same, 0.0, weight / total), same
+
+
+def potts_sweeps(
+    key: Key[Array, ""],
+    x: Int[Array, " n"],
+    beta: Float[Array, ""],
+    field: Float[Array, "n values"],
+    blocks: Int[Array, "blocks size"],
+    start: Int[Array, " n+1"],
+    neighbour: Int[Array, " entries"],
+    weight: Float[Array, " entries"],
+    *,
+    degree: int,
+    metropolis: bool,
+    keep: float,
+    sweeps: int,
+) -> tuple[Int[Array, " n"], Float[Array, ""]]:
+    r"""Sweeps of $\beta (\sum J [x_i = x_j] + \sum h_i(x_i))$; also what the bracket gains."""
+    values = jnp.arange(field.shape[1], dtype=x.dtype)
+
+    def block(carry, now):
+        x, gain = carry
+        sites, uniform = now
+        code = (x[:, None] == values[None, :]).astype(field.dtype)
+        inside = jnp.minimum(sites, x.size - 1)
+        energy = field[inside] + neighbour_sums(inside, code, start, neighbour, weight, degree)
+        before = x[inside]
+        chances, _ = value_chances(beta * energy, before, metropolis, keep)
+        upto = jnp.cumsum(chances, axis=1)
+        place = jnp.sum(upto <= uniform[:, None], axis=1)
+        after = jnp.where(place < values.size, place.astype(x.dtype), before)
+        gained = _at(energy, after) - _at(energy, before)
+        gain = gain + jnp.sum(jnp.where(sites < x.size, gained, 0.0))
+        return (x.at[sites].set(after, mode="drop"), gain), None
+
+    def one(t, carry):
+        words = jax.random.bits(jax.random.fold_in(key, t), (blocks.size,), jnp.uint32)
+        uniform = ((words.astype(field.dtype) + 0.5) * 2.0**-32).reshape(blocks.shape)
+        return jax.lax.scan(block, carry, (blocks, jnp.minimum(uniform, 1.0 - 2.0**-24)))[0]
+
+    return jax.lax.fori_loop(0, sweeps, one, (x, jnp.zeros((), field.dtype)))
+
+
+def _at(energy: Float[Array, "m values"], value: Int[Array, " m"]) -> Float[Array, " m"]:
+    return jnp.take_along_axis(energy, value.astype(jnp.int32)[:, None], axis=1)[:, 0]

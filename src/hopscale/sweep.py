@@ -1,0 +1,196 @@
+"""How all sites of a target can be drawn in turn, each given the others.
+
+A target that knows more than its log-probability says so by `target.sweep()`: the sites that can
+be drawn at once, and an operation that draws them. Targets that do not are swept by evaluating
+them, one site after the other.
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from hopscale import native
+from hopscale.graph import Graph
+from hopscale.move import Choice, Move, State, apply
+from hopscale.native.sweeps import flip_chance, neighbour_sums, value_chances
+from hopscale.target import Evaluation, Target
+
+KEEP = 1 - 1 / 200  # the largest probability of a Metropolis step
+
+
+class Rule(eqx.Module):
+    """How a site is drawn, how often all are, and by which implementation."""
+
+    metropolis: bool = eqx.field(static=True, default=False)
+    sweeps: int = eqx.field(static=True, default=1)
+    implementation: str = eqx.field(static=True, default="auto")
+
+    @property
+    def settings(self):
+        return {"metropolis": self.metropolis, "keep": KEEP}
+
+
+class Sweep(eqx.Module):
+    """The sites of a target in the order they are drawn in, and how."""
+
+    blocks: eqx.AbstractVar[Int[Array, "blocks size"]]
+
+    @abc.abstractmethod
+    def begin(self, x: State) -> Evaluation:
+        """What a chain carries along at x."""
+
+    @abc.abstractmethod
+    def draw(
+        self, key: Key[Array, ""], x: State, evaluation: Evaluation, rule: Rule
+    ) -> tuple[State, Evaluation]:
+        """Where the sweeps lead."""
+
+    @abc.abstractmethod
+    def chances(self, x: State, rule: Rule) -> Float[Array, "n values"]:
+        """The probability of each value for a site that is drawn at x, for every site."""
+
+    def in_order(self) -> "Sweep":
+        """The same, one site after the other."""
+        n = self.num_sites
+        return eqx.tree_at(lambda s: s.blocks, self, jnp.arange(n, dtype=jnp.int32)[:, None])
+
+    @property
+    @abc.abstractmethod
+    def num_sites(self) -> int: ...
+
+
+class SpinSweep(Sweep):
+    r"""Bits x whose spins s = 2x - 1 have pairwise terms.
+
+    $$\log \pi(x) = \beta \Big(\sum_{(i,j)} J_{ij} s_i s_j + \sum_i h_i s_i\Big)
+      + \gamma \sum_i b_i s_i + \text{const}$$
+
+    The second part is what the base of a tempered target adds.
+    """
+
+    target: Target
+    graph: Graph
+    field: Float[Array, " n"]
+    blocks: Int[Array, "blocks size"]
+    beta: Float[Array, ""]
+    gamma: Float[Array, ""]
+    base: Float[Array, " n"]
+
+    def __init__(self, target: Target, graph: Graph, field, beta=None, gamma=None, base=None):
+        dtype = field.dtype
+        self.target, self.graph, self.field = target, graph, field
+        self.blocks = graph.blocks
+        self.beta = jnp.ones((), dtype) if beta is None else beta
+        self.gamma = jnp.zeros((), dtype) if gamma is None else gamma
+        self.base = field if base is None else base
+
+    @property
+    def num_sites(self) -> int:
+        return self.field.size
+
+    def begin(self, x: State) -> Evaluation:
+        return Evaluation(log_prob=self.target._log_prob(x), log_ratios=None)
+
+    def draw(self, key, x: State, evaluation: Evaluation, rule: Rule):
+        y, gain = self.moved(key, x, rule)
+        return y, Evaluation(log_prob=evaluation.log_prob + gain, log_ratios=None)
+
+    def moved(self, key, x: State, rule: Rule) -> tuple[State, Float[Array, ""]]:
+        """Where the sweeps lead, and what the target's log-probability at beta = 1 gains."""
+        graph = self.graph
+        y, gain = native.call(
+            "spin_sweeps",
+            key,
+            x.reshape(-1),
+            self.beta,
+            self.gamma,
+            self.field,
+            self.base,
+            self.blocks,
+            graph.start,
+            graph.neighbour,
+            graph.weight,
+            implementation=rule.implementation,
+            degree=graph.degree,
+            sweeps=rule.sweeps,
+            **rule.settings,
+        )
+        return y.reshape(x.shape), gain
+
+    def chances(self, x: State, rule: Rule):
+        graph, sites = self.graph, jnp.arange(self.num_sites)
+        bits = x.reshape(-1)
+        s = (2 * bits - 1).astype(self.field.dtype)
+        around = (s, graph.start, graph.neighbour, graph.weight, graph.degree)
+        drive = self.beta * (self.field + neighbour_sums(sites, *around)) + self.gamma * self.base
+        flip = flip_chance(2.0 * s * drive, **rule.settings)
+        one = jnp.where(bits == 1, 1.0 - flip, flip)
+        return jnp.stack([1.0 - one, one], axis=1)
+
+
+class EvaluatedSweep(Sweep):
+    """Any target, one site after the other: an evaluation for each value a site could take."""
+
+    target: Target
+    blocks: Int[Array, "blocks size"]
+
+    def __init__(self, target: Target):
+        self.target = target
+        self.blocks = jnp.arange(target.num_sites, dtype=jnp.int32)[:, None]
+
+    @property
+    def num_sites(self) -> int:
+        return self.target.num_sites
+
+    def begin(self, x: State) -> Evaluation:
+        return self.target.evaluate(x, ratios=False)
+
+    def draw(self, key, x: State, evaluation: Evaluation, rule: Rule):
+        def visit(step, carry):
+            x, evaluation = carry
+            site = step % self.num_sites
+            uniform = jax.random.uniform(jax.random.fold_in(key, step), (), self.target.dtype)
+            chances, _ = value_chances(
+                self._log_probs(x, evaluation, site), x.reshape(-1)[site], **rule.settings
+            )
+            place = jnp.sum(jnp.cumsum(chances) <= uniform)
+            value = jnp.where(place < chances.size, place, x.reshape(-1)[site])
+            return self._changed(x, evaluation, site, value)
+
+        return jax.lax.fori_loop(0, rule.sweeps * self.num_sites, visit, (x, evaluation))
+
+    def chances(self, x: State, rule: Rule):
+        evaluation = self.begin(x)
+
+        def one(site, now):
+            log_probs = self._log_probs(x, evaluation, site)
+            found, same = value_chances(log_probs, now, **rule.settings)
+            return jnp.where(same, 1.0 - jnp.sum(found), found)
+
+        return jax.vmap(one)(jnp.arange(self.num_sites), x.reshape(-1))
+
+    def _log_probs(self, x: State, evaluation: Evaluation, site) -> Float[Array, " values"]:
+        """The log-probability with each value at the site. What cannot be judged is never taken."""
+        values = jnp.arange(self.target.num_states)
+        there = jax.vmap(lambda v: self._changed(x, evaluation, site, v)[1].log_prob)(values)
+        there = jnp.where(there < jnp.inf, there, -jnp.inf)
+        return jnp.where(values == x.reshape(-1)[site], evaluation.log_prob, there)
+
+    def _changed(self, x: State, evaluation: Evaluation, site, value):
+        """The state with this value at the site, and its evaluation."""
+        flat = x.reshape(-1)
+        chosen = jnp.arange(flat.size) == site
+        moved = chosen & (flat != value)
+        values = None
+        if self.target.num_states > 2:
+            values = jnp.where(chosen, value, flat).astype(jnp.int32)
+        sites = jnp.zeros(flat.size, jnp.int32).at[0].set(site.astype(jnp.int32))
+        move = Move(
+            choice=Choice(sites=sites, chosen=chosen, length=jnp.ones((), jnp.int32)),
+            moved=moved,
+            values=values,
+        )
+        return apply(x, move), self.target.update(x, evaluation, move)

@@ -1,0 +1,141 @@
+"""Spins with pairwise couplings on any graph."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from hopscale import native
+from hopscale.graph import Graph, Pairs, make_graph, read_pairs
+from hopscale.move import Move, apply
+from hopscale.sweep import SpinSweep
+from hopscale.target import Evaluation, State, Target, as_float, as_parameter
+
+
+class Pairwise(Target):
+    r"""Spins s = 2x - 1 with couplings between any pairs of sites.
+
+    $$\log \pi(x) = \sum_{i<j} J_{ij} s_i s_j + \sum_i h_i s_i$$
+
+    or, with `bits=True`, the same with x in place of s (a QUBO with its sign turned). Only pairs
+    with a coupling are stored, so that 10^6 sites of a sparse graph are no more than its edges. A
+    step that changes a few sites costs their neighbours; `hs.Gibbs` draws all sites, those of one
+    colour at once.
+
+    Args:
+        couplings: J. A square matrix or SciPy sparse matrix, symmetric (each pair then counts
+            once) or triangular; a list of (i, j, J), each pair once in either direction; three
+            arrays (i, j, J); a dictionary {(i, j): J}; or a NetworkX graph, whose nodes become
+            sites in their order and whose edges have the attribute "weight", or 1.
+        field: h, a number for all sites or one for each; its shape is that of a state, and pairs
+            number its sites row by row. None: 0.
+        bits: couplings and field are those of x, and a diagonal of J adds to the field.
+    """
+
+    graph: Graph
+    field: Float[Array, "*shape"]  # of the spins
+    offset: Float[Array, ""]
+    bits: bool = eqx.field(static=True)
+
+    def __init__(self, couplings: Any, field: Any = None, bits: bool = False):
+        given = np.zeros(()) if field is None else np.asarray(as_parameter("field", field))
+        given = given.astype(np.float64)
+        if not isinstance(bits, bool):
+            raise TypeError(f"bits must be True or False; got {bits!r}.")
+        pairs = read_pairs(couplings, given.size if given.ndim else None)
+        if not bits and np.any(pairs.diagonal):
+            site = int(np.flatnonzero(pairs.diagonal)[0])
+            raise ValueError(
+                f"site {site} is coupled to itself: s_i s_i = 1 is a constant of spins. Leave the "
+                "diagonal out; with bits=True it adds to the field."
+            )
+        shape = given.shape or (pairs.num_sites,)
+        given = np.broadcast_to(given, shape).reshape(-1)
+        coupling, linear, offset = pairs.coupling, given, 0.0
+        if bits:
+            coupling, linear, offset = _spins_of_bits(pairs, given)
+        self.graph = make_graph(pairs._replace(coupling=coupling))
+        self.field = as_parameter("field", linear.reshape(shape))
+        self.offset = jnp.asarray(offset, self.field.dtype)
+        self.bits = bits
+
+    @property
+    def shape(self):
+        return self.field.shape
+
+    @property
+    def num_states(self):
+        return 2
+
+    @property
+    def ratios(self):
+        return "exact"
+
+    @property
+    def dtype(self):
+        return self.field.dtype
+
+    @property
+    def num_pairs(self) -> int:
+        """How many pairs have a coupling."""
+        return self.graph.num_pairs
+
+    def terms(self) -> tuple[Pairs, Float[np.ndarray, " n"], float]:
+        """The couplings J_ij, fields h_i and the constant, of spins or of bits, as it was made."""
+        pairs = self.graph.pairs()
+        field, offset = np.asarray(self.field, np.float64).reshape(-1), float(self.offset)
+        if not self.bits:
+            return pairs, field, offset
+        coupling = 4.0 * pairs.coupling.astype(np.float64)
+        linear = 2.0 * field - 0.5 * _degrees(pairs._replace(coupling=coupling))
+        return pairs._replace(coupling=coupling), linear, 0.0
+
+    def sweep(self):
+        return SpinSweep(self, self.graph, self.field.reshape(-1))
+
+    def _log_prob(self, x: State):
+        return self._evaluate_log_prob(x).log_prob
+
+    def _evaluate(self, x: State):
+        return self._given(x, self._fields(x), ratios=True)
+
+    def _evaluate_log_prob(self, x: State):
+        return self._given(x, self._fields(x), ratios=False)
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        before = (evaluation.cache, x.reshape(-1), move.moved)
+        fields = native.call("pair_update", *before, *self._rows, degree=self.graph.degree)
+        return self._given(apply(x, move), fields, ratios=evaluation.log_ratios is not None)
+
+    @property
+    def _rows(self):
+        graph = self.graph
+        return self.field.reshape(-1), graph.start, graph.neighbour, graph.weight
+
+    def _fields(self, x: State) -> Float[Array, " n"]:
+        r"""$h_i + \sum_j J_{ij} s_j$ at every site."""
+        return native.call("pair_fields", x.reshape(-1), *self._rows, degree=self.graph.degree)
+
+    def _given(self, x: State, fields: Float[Array, " n"], ratios: bool) -> Evaluation:
+        """The evaluation, given the fields at all sites."""
+        s = as_float(2 * x.reshape(-1) - 1, self.dtype)
+        # Each pair is seen from both of its ends.
+        log_prob = self.offset + 0.5 * jnp.sum(s * (fields + self.field.reshape(-1)))
+        found = (-2.0 * s * fields).reshape(self.shape) if ratios else None
+        return Evaluation(log_prob=log_prob, log_ratios=found, cache=fields)
+
+
+def _degrees(pairs: Pairs) -> Float[np.ndarray, " n"]:
+    """The sum of the couplings at each site."""
+    ends = np.concatenate([pairs.i, pairs.j])
+    return np.bincount(ends, np.tile(pairs.coupling, 2), minlength=pairs.num_sites)
+
+
+def _spins_of_bits(pairs: Pairs, linear: np.ndarray):
+    """Couplings, field and constant of s = 2x - 1, given those of x."""
+    linear = linear + pairs.diagonal
+    field = 0.5 * linear + 0.25 * _degrees(pairs)
+    offset = 0.5 * linear.sum() + 0.25 * pairs.coupling.sum()
+    return 0.25 * pairs.coupling, field, offset
