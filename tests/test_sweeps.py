@@ -11,12 +11,13 @@ import pytest
 import hopscale as hs
 from hopscale.results import describe
 from hopscale.sweep import SpinSweep
+from hopscale.targets.powered import Powered
 from runs import SETTINGS, same
 from small import FALSE_ALARM, small_rbm, small_targets
 
 RNG = np.random.default_rng(11)
 COUPLINGS = np.triu(RNG.normal(size=(5, 5)) * [0, 1, 1, 0, 1], 1) + np.diag([0.8] * 4, 1)
-FIELD = RNG.normal(size=5)
+FIELD, POTTS_FIELD = RNG.normal(size=5), RNG.normal(size=(4, 3))
 KERNELS = [hs.Gibbs(), hs.Gibbs(rule="metropolis"), hs.Gibbs("systematic", "metropolis", sweeps=2)]
 
 
@@ -24,12 +25,22 @@ def pairwise():
     return hs.Pairwise(COUPLINGS, FIELD)
 
 
+def potts():
+    return hs.Potts(np.triu(COUPLINGS[:4, :4], 1), 3, POTTS_FIELD)
+
+
 def targets():
     """Every way to sweep: by pairs, by evaluation, tempered."""
     found = small_targets()
     del found["one site"], found["bernoulli"], found["fhmm"]
     base = hs.Bernoulli(np.array([0.3, 0.6, 0.2, 0.7, 0.5]))
-    return {**found, "pairwise": pairwise(), "tempered": hs.Tempered(base, pairwise(), 0.4)}
+    return {
+        **found,
+        "pairwise": pairwise(),
+        "tempered": hs.Tempered(base, pairwise(), 0.4),
+        "potts": potts(),
+        "powered": Powered(potts(), 1.7),
+    }
 
 
 def gap(target, kernel):
@@ -88,10 +99,29 @@ def test_one_step_keeps_exact_draws_exact(kernel):
     assert hs.check.invariance(pairwise(), kernel, false_alarm=FALSE_ALARM)
 
 
+@pytest.mark.parametrize("kernel", KERNELS[:2], ids=describe)
+def test_one_step_of_a_potts_model_keeps_exact_draws_exact(kernel):
+    assert hs.check.invariance(potts(), kernel, false_alarm=FALSE_ALARM)
+
+
 def test_evaluated_sweeps_keep_exact_draws_exact():
     target = small_targets()["quadratic"]
     for kernel in KERNELS[:2]:
         assert hs.check.invariance(target, kernel, draws=20_000, false_alarm=FALSE_ALARM)
+
+
+def test_log_prob_of_a_potts_model_is_the_formula(x64):
+    target = potts()
+    for x in RNG.integers(0, 3, (4, 4)):
+        pairs = sum(COUPLINGS[i, j] * (x[i] == x[j]) for i in range(4) for j in range(i + 1, 4))
+        expected = pairs + POTTS_FIELD[np.arange(4), x].sum()
+        np.testing.assert_allclose(target.log_prob(x), expected, atol=1e-12)
+        there = target.log_prob(np.array([2, *x[1:]])) - target.log_prob(x)
+        np.testing.assert_allclose(target.log_ratios(x)[0, 2], there, atol=1e-12)
+
+
+def lattice_of_three_values():
+    return hs.Potts.lattice((9, 11), 3, 0.5, RNG.choice([-0.25, 0.25], (9, 11, 3)))
 
 
 def frustrated(n=300):
@@ -99,12 +129,19 @@ def frustrated(n=300):
     return hs.Pairwise(chosen * RNG.choice([-1.0, 1.0], (n, n)), RNG.choice([-0.5, 0.5], n))
 
 
-@pytest.mark.parametrize("chains", [37, 2], ids=["chains as lanes", "sites as lanes"])
-@pytest.mark.parametrize("rule", ["gibbs", "metropolis"])
-def test_kernel_and_reference_draw_the_same(chains, rule):
+CASES = [
+    ("chains as lanes", frustrated, 37, "gibbs"),
+    ("sites as lanes", frustrated, 2, "metropolis"),
+    ("potts", lattice_of_three_values, 20, "gibbs"),
+    ("potts", lattice_of_three_values, 20, "metropolis"),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "chains", "rule"), CASES)
+def test_kernel_and_reference_draw_the_same(name, make, chains, rule):
     """Couplings are such that sums are exact; what is left to rounding is one draw in 10^7."""
-    target = frustrated()
-    x = jnp.asarray(RNG.integers(0, 2, (chains, 300)), jnp.int8)
+    target = make()
+    x = RNG.integers(0, target.num_states, (chains, *target.shape)).astype(np.int8)
     keys = jax.random.split(jax.random.key(1), chains)
     found = []
     for implementation in ("auto", "reference"):
@@ -116,7 +153,9 @@ def test_kernel_and_reference_draw_the_same(chains, rule):
         found.append(np.asarray(state.x))
         scratch = jax.vmap(target.log_prob)(state.x)
         np.testing.assert_allclose(state.log_prob, scratch, atol=1e-2)
-        np.testing.assert_array_equal(info.distance, np.sum(found[-1] != x, axis=1))
+        np.testing.assert_array_equal(
+            info.distance, np.sum((found[-1] != x).reshape(chains, -1), axis=1)
+        )
     np.testing.assert_array_equal(*found)
 
 
@@ -147,6 +186,9 @@ BAD = [
     (lambda: hs.Gibbs(sweeps=True), ValueError, "at least 1"),
     (lambda: hs.Gibbs(implementation="gpu"), ValueError, "implementation must be"),
     (lambda: hs.sample(small_targets()["fhmm"], hs.Gibbs("coloured")), TypeError, "got FHMM"),
+    (lambda: hs.Potts([(0, 1, 1.0)], 1), ValueError, "num_states"),
+    (lambda: hs.Potts([(0, 1, 1.0)], 3, np.zeros((2, 4))), ValueError, "num_states = 3"),
+    (lambda: hs.Potts(np.eye(2), 3), ValueError, "coupled to itself"),
     (lambda: hs.sample(small_rbm(), hs.Gibbs("systematic")), TypeError, "two blocks"),
 ]
 

@@ -29,6 +29,7 @@ from hopscale.targets import (
     Ising,
     LogDensity,
     Pairwise,
+    Potts,
     Tempered,
     clamp,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "Metropolis",
     "Move",
     "Pairwise",
+    "Potts",
     "Run",
     "ScaleRange",
     "Target",

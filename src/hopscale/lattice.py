@@ -55,31 +55,36 @@ def evaluate(
 def graph(shape: tuple[int, ...], coupling: Sequence[Float[Array, "..."]], dtype) -> Graph:
     """The lattice as rows of neighbours, in two colours."""
     start, neighbour, bond, blocks = _rows(shape)
-    bonds = [
+    couplings = [
         jnp.broadcast_to(c, tuple(n - (a == axis) for a, n in enumerate(shape))).reshape(-1)
         for axis, c in enumerate(coupling)
     ]
     return Graph(
         start=jnp.asarray(start),
         neighbour=jnp.asarray(neighbour),
-        weight=jnp.concatenate(bonds).astype(dtype)[jnp.asarray(bond)],
+        weight=jnp.concatenate(couplings).astype(dtype)[jnp.asarray(bond)],
         blocks=jnp.asarray(blocks),
         degree=int(np.diff(start).max()),
     )
 
 
+def bonds(shape: tuple[int, ...]) -> tuple[Int[np.ndarray, " bonds"], Int[np.ndarray, " bonds"]]:
+    """Pairs of neighbours, axis by axis: a site and the next."""
+    sites = np.arange(np.prod(shape)).reshape(shape)
+    axes = range(len(shape))
+    one = [np.delete(sites, -1, axis).reshape(-1) for axis in axes]
+    other = [np.delete(sites, 0, axis).reshape(-1) for axis in axes]
+    return np.concatenate(one), np.concatenate(other)
+
+
 @functools.lru_cache(maxsize=8)
 def _rows(shape: tuple[int, ...]):
     """Where each site's neighbours begin, who they are, by which bond; and the checkerboard."""
-    sites = np.arange(np.prod(shape)).reshape(shape)
-    one, other = [], []
-    for axis in range(len(shape)):
-        one.append(np.delete(sites, -1, axis).reshape(-1))
-        other.append(np.delete(sites, 0, axis).reshape(-1))
-    i, j = np.concatenate(one), np.concatenate(other)
+    i, j = bonds(shape)
     row, neighbour = np.concatenate([i, j]), np.concatenate([j, i])
     order = np.argsort(row, kind="stable")
-    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=sites.size))])
+    sizes = np.bincount(row, minlength=int(np.prod(shape)))
+    start = np.concatenate([[0], np.cumsum(sizes)])
     bond = np.tile(np.arange(len(i)), 2)
     parity = np.indices(shape).sum(axis=0).reshape(-1) % 2
     parts = (start, neighbour[order], bond[order])

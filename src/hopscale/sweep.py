@@ -62,7 +62,63 @@ class Sweep(eqx.Module):
     def num_sites(self) -> int: ...
 
 
-class SpinSweep(Sweep):
+class PairSweep(Sweep):
+    """Sites with pairwise terms, drawn block by block by an operation of `native`.
+
+    All terms have a common factor, the inverse temperature beta.
+    """
+
+    target: eqx.AbstractVar[Target]
+    graph: eqx.AbstractVar[Graph]
+    beta: eqx.AbstractVar[Float[Array, ""]]
+
+    @property
+    def num_sites(self) -> int:
+        return self.graph.num_sites
+
+    def at(self, beta: Float[Array, ""]) -> "PairSweep":
+        """The same at another inverse temperature."""
+        return eqx.tree_at(lambda s: s.beta, self, beta)
+
+    def begin(self, x: State) -> Evaluation:
+        return Evaluation(log_prob=self.target._log_prob(x), log_ratios=None)
+
+    def draw(self, key, x: State, evaluation: Evaluation, rule: Rule):
+        y, gain = self.moved(key, x, self.blocks, rule)
+        return y, Evaluation(log_prob=evaluation.log_prob + gain, log_ratios=None)
+
+    def moved(self, key, x: State, blocks, rule: Rule) -> tuple[State, Float[Array, ""]]:
+        """Where the sweeps lead, and what the target's log-probability at beta = 1 gains."""
+        name, terms = self.operation()
+        graph = self.graph
+        y, gain = native.call(
+            name,
+            key,
+            x.reshape(-1),
+            *terms,
+            blocks,
+            graph.start,
+            graph.neighbour,
+            graph.weight,
+            implementation=rule.implementation,
+            degree=graph.degree,
+            sweeps=rule.sweeps,
+            **rule.settings,
+        )
+        return y.reshape(x.shape), gain
+
+    @abc.abstractmethod
+    def operation(self) -> tuple[str, tuple[Array, ...]]:
+        """The name of the operation, and what it takes between the state and the graph."""
+
+    def sums(self, values: Array) -> Float[Array, "n ..."]:
+        """The sum over each site's neighbours of coupling times value."""
+        graph, sites = self.graph, jnp.arange(self.num_sites)
+        around = (graph.start, graph.neighbour, graph.weight, graph.degree)
+        return neighbour_sums(sites, values, *around)
+
+
+class SpinSweep(PairSweep):
     r"""Bits x whose spins s = 2x - 1 have pairwise terms.
 
     $$\log \pi(x) = \beta \Big(\sum_{(i,j)} J_{ij} s_i s_j + \sum_i h_i s_i\Big)
@@ -87,48 +143,40 @@ class SpinSweep(Sweep):
         self.gamma = jnp.zeros((), dtype) if gamma is None else gamma
         self.base = field if base is None else base
 
-    @property
-    def num_sites(self) -> int:
-        return self.field.size
-
-    def begin(self, x: State) -> Evaluation:
-        return Evaluation(log_prob=self.target._log_prob(x), log_ratios=None)
-
-    def draw(self, key, x: State, evaluation: Evaluation, rule: Rule):
-        y, gain = self.moved(key, x, rule)
-        return y, Evaluation(log_prob=evaluation.log_prob + gain, log_ratios=None)
-
-    def moved(self, key, x: State, rule: Rule) -> tuple[State, Float[Array, ""]]:
-        """Where the sweeps lead, and what the target's log-probability at beta = 1 gains."""
-        graph = self.graph
-        y, gain = native.call(
-            "spin_sweeps",
-            key,
-            x.reshape(-1),
-            self.beta,
-            self.gamma,
-            self.field,
-            self.base,
-            self.blocks,
-            graph.start,
-            graph.neighbour,
-            graph.weight,
-            implementation=rule.implementation,
-            degree=graph.degree,
-            sweeps=rule.sweeps,
-            **rule.settings,
-        )
-        return y.reshape(x.shape), gain
+    def operation(self):
+        return "spin_sweeps", (self.beta, self.gamma, self.field, self.base)
 
     def chances(self, x: State, rule: Rule):
-        graph, sites = self.graph, jnp.arange(self.num_sites)
         bits = x.reshape(-1)
         s = (2 * bits - 1).astype(self.field.dtype)
-        around = (s, graph.start, graph.neighbour, graph.weight, graph.degree)
-        drive = self.beta * (self.field + neighbour_sums(sites, *around)) + self.gamma * self.base
+        drive = self.beta * (self.field + self.sums(s)) + self.gamma * self.base
         flip = flip_chance(2.0 * s * drive, **rule.settings)
         one = jnp.where(bits == 1, 1.0 - flip, flip)
         return jnp.stack([1.0 - one, one], axis=1)
+
+
+class PottsSweep(PairSweep):
+    r"""Sites with $\log \pi(x) = \beta (\sum_{(i,j)} J_{ij} [x_i = x_j] + \sum_i h_i(x_i))$."""
+
+    target: Target
+    graph: Graph
+    field: Float[Array, "n values"]
+    blocks: Int[Array, "blocks size"]
+    beta: Float[Array, ""]
+
+    def __init__(self, target: Target, graph: Graph, field):
+        self.target, self.graph, self.field = target, graph, field
+        self.blocks, self.beta = graph.blocks, jnp.ones((), field.dtype)
+
+    def operation(self):
+        return "potts_sweeps", (self.beta, self.field)
+
+    def chances(self, x: State, rule: Rule):
+        values, now = jnp.arange(self.field.shape[1]), x.reshape(-1)
+        code = (now[:, None] == values[None, :]).astype(self.field.dtype)
+        energy = self.beta * (self.field + self.sums(code))
+        found, same = value_chances(energy, now, **rule.settings)
+        return jnp.where(same, 1.0 - jnp.sum(found, axis=1, keepdims=True), found)
 
 
 class EvaluatedSweep(Sweep):

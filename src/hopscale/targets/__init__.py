@@ -6,6 +6,7 @@ from hopscale.targets.fhmm import FHMM
 from hopscale.targets.ising import Ising
 from hopscale.targets.log_density import LogDensity
 from hopscale.targets.pairwise import Pairwise
+from hopscale.targets.potts import Potts
 from hopscale.targets.rbm import RBM
 from hopscale.targets.tempered import Tempered
 
@@ -17,6 +18,7 @@ __all__ = [
     "Ising",
     "LogDensity",
     "Pairwise",
+    "Potts",
     "Tempered",
     "clamp",
 ]

@@ -130,7 +130,7 @@ class TemperedSweep(SpinSweep):
         return self._ends(x, self.target.target._log_prob(x))
 
     def draw(self, key, x: State, evaluation: Evaluation, rule: Rule):
-        y, gain = self.moved(key, x, rule)
+        y, gain = self.moved(key, x, self.blocks, rule)
         return y, self._ends(y, evaluation.cache[1].log_prob + gain)
 
     def _ends(self, x: State, log_prob: Float[Array, ""]) -> Evaluation:

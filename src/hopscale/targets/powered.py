@@ -1,0 +1,102 @@
+"""A distribution to a power: flatter or sharper, for annealing."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from hopscale.move import Move
+from hopscale.sweep import PairSweep, Rule, Sweep
+from hopscale.target import Evaluation, State, Target, as_parameter
+
+
+class Powered(Target):
+    r"""A target to the power of an inverse temperature, $\log \pi_\beta(x) = \beta \log \pi(x)$.
+
+    At $\beta = 0$ all states are alike; large $\beta$ leaves the most probable ones. What the
+    target says of a state is kept, so that another $\beta$ costs no evaluation.
+
+    Args:
+        target: the distribution.
+        beta: 0 or more.
+    """
+
+    target: Target
+    beta: Float[Array, ""]
+
+    def __init__(self, target: Target, beta):
+        self.target = target
+        self.beta = as_parameter("beta", beta).astype(target.dtype)
+
+    @property
+    def shape(self):
+        return self.target.shape
+
+    @property
+    def num_states(self):
+        return self.target.num_states
+
+    @property
+    def ratios(self):
+        return self.target.ratios
+
+    @property
+    def dtype(self):
+        return self.target.dtype
+
+    @property
+    def updates(self):
+        return self.target.updates
+
+    def at(self, beta: Float[Array, ""]) -> "Powered":
+        """The distribution at another beta."""
+        return Powered(self.target, beta)
+
+    def combine(self, found: Evaluation) -> Evaluation:
+        """The evaluation at this beta, given that of the target."""
+        ratios = found.log_ratios
+        if ratios is not None:
+            ratios = jnp.broadcast_to(self.beta, ratios.shape) * ratios
+        return Evaluation(log_prob=self.beta * found.log_prob, log_ratios=ratios, cache=found)
+
+    def sweep(self):
+        inner = self.target.sweep()
+        return PoweredSweep(self, inner) if isinstance(inner, PairSweep) else None
+
+    def _log_prob(self, x: State):
+        return self.beta * self.target._log_prob(x)
+
+    def _evaluate(self, x: State):
+        return self.combine(self.target.evaluate(x))
+
+    def _evaluate_log_prob(self, x: State):
+        return self.combine(self.target.evaluate(x, ratios=False))
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        return self.combine(self.target.update(x, evaluation.cache, move))
+
+
+class PoweredSweep(Sweep):
+    """Sweeps at an inverse temperature; what the target itself says is carried along."""
+
+    powered: Powered
+    inner: PairSweep
+    blocks: Array
+
+    def __init__(self, powered: Powered, inner: PairSweep):
+        self.powered, self.blocks = powered, inner.blocks
+        self.inner = inner.at(powered.beta)
+
+    @property
+    def num_sites(self) -> int:
+        return self.inner.num_sites
+
+    def begin(self, x: State) -> Evaluation:
+        return self.powered.combine(self.inner.begin(x))
+
+    def draw(self, key: jax.Array, x: State, evaluation: Evaluation, rule: Rule):
+        y, gain = self.inner.moved(key, x, self.blocks, rule)
+        log_prob = evaluation.cache.log_prob + gain
+        return y, self.powered.combine(Evaluation(log_prob=log_prob, log_ratios=None))
+
+    def chances(self, x: State, rule: Rule):
+        return self.inner.chances(x, rule)
