@@ -80,7 +80,8 @@ class Forgets(hs.Clamped):
 
 def test_broken_twin_has_other_ratios(x64):
     given = hs.clamp(small_rbm("exact"), [0], [1])
-    twin = Forgets(given.target, given.free_sites, given.clamped_sites, given.template)
+    parts = (given.target, given.free_sites, given.clamped_sites, given.template)
+    twin = Forgets(*parts)  # pyright: ignore[reportCallIssue]
     assert hs.check.ratios(given).error < 1e-10
     assert hs.check.ratios(twin).error > 0.1
 

@@ -16,6 +16,7 @@ from hopscale.kernels import (
     Kernel,
     Metropolis,
     ScaleRange,
+    Swap,
 )
 from hopscale.move import Move
 from hopscale.results import ConvergenceWarning, Run
@@ -73,6 +74,7 @@ __all__ = [
     "Potts",
     "Run",
     "ScaleRange",
+    "Swap",
     "Target",
     "Tempered",
     "Tuner",

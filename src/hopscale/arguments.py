@@ -65,10 +65,13 @@ def random_states(target: Target, number: int, key: Key[Array, ""]) -> np.ndarra
     return generator.integers(0, target.num_states, shape, target.state_dtype)
 
 
-def initial_states(target: Target, chains: int, init: Any, key: Key[Array, ""]) -> State:
+def initial_states(
+    target: Target, kernel: Kernel, chains: int, init: Any, key: Key[Array, ""]
+) -> State:
     """One starting state for each chain."""
     if init is None:
-        return jnp.asarray(random_states(target, chains, key))
+        own = kernel.starts(key, target, chains)
+        return jnp.asarray(random_states(target, chains, key) if own is None else own)
     x = array("init", init)
     if x.shape not in (target.shape, (chains, *target.shape)):
         raise ValueError(
@@ -85,7 +88,9 @@ def initial_states(target: Target, chains: int, init: Any, key: Key[Array, ""]) 
             f"init must hold values 0 ... {target.num_states - 1}; it ranges over "
             f"[{x.min()}, {x.max()}]. Spins s = -1, 1 are bits x = (s + 1) / 2."
         )
-    return jnp.asarray(np.broadcast_to(x, (chains, *target.shape)).astype(target.state_dtype))
+    x = np.broadcast_to(x, (chains, *target.shape)).astype(target.state_dtype)
+    kernel.check_starts(target, x)
+    return jnp.asarray(x)
 
 
 def finite_start(chains: ChainState, target: Target) -> None:

@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from hopscale import loop
 from hopscale.arguments import initial_states
 from hopscale.kernels.kernel import Kernel
+from hopscale.kernels.rwm import RWM
 from hopscale.loop import Program
 from hopscale.ratios import Comparison, compare
 from hopscale.target import Target
@@ -118,7 +119,7 @@ def ratios(target: Target, x=None, key=0) -> Comparison:
         `agree`. A run with gradient ratios makes the same comparison before it starts.
     """
     key_states, key_sites = jax.random.split(as_key(key))
-    return compare(target, initial_states(target, 4, x, key_states), key_sites)
+    return compare(target, initial_states(target, RWM(), 4, x, key_states), key_sites)
 
 
 def _check(target, kernel, scale: float) -> None:

@@ -100,7 +100,7 @@ class Plan:
         if not self.kernel.informed or target.ratios == "exact":
             return self
         key_init = jax.random.split(self.keys[0], 3)[0]
-        x = arguments.initial_states(target, self.chains, self.init, key_init)
+        x = arguments.initial_states(target, self.kernel, self.chains, self.init, key_init)
         first, caution = ratios.settle(target, x, jax.random.fold_in(key_init, 1))
         others = [other.decided(first.ratios) for other in self.targets[1:]]
         found = () if caution is None else (caution,)
@@ -136,7 +136,9 @@ class Plan:
         ):
             key_init, key_origin, key_run = jax.random.split(key, 3)
             programs.append(Program(key=key_run, target=target, kernel=self.kernel, tuner=tuner))
-            states.append(arguments.initial_states(target, self.chains, self.init, key_init))
+            states.append(
+                arguments.initial_states(target, self.kernel, self.chains, self.init, key_init)
+            )
             default = _default_functions(target, key_origin) if self.defaults else {}
             watched = {**default, **functions}
             statistics.append(_statistics(watched, programs[-1]))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 from rich import box
 from rich.console import Console, Group
@@ -248,10 +249,11 @@ class Run:
     def _rows(self):
         steps = f"{self.chains:,} x ({self.warmup:,} warm-up + {self.num_draws:,} draws)"
         yield "chains", steps + (", stopped by Ctrl-C" if self.interrupted else "")
-        if self.scale is not None:
+        scales = self.kernel.scale_range(self.target)
+        if self.scale is not None and scales is not None:
             scale = np.asarray(self.scale)
             spread = f" (from {scale.min():.4g} to {scale.max():.4g})" if scale.ndim else ""
-            yield "scale R", f"{scale.mean():.4g}{spread} of {self.target.num_sites:,} sites"
+            yield "scale R", f"{scale.mean():.4g}{spread} of {scales.high:,.0f} {scales.unit}"
         yield "acceptance", _with_error(self.accept_prob_by_chain)
         yield "jump distance", f"{_with_error(self.distance_by_chain)} sites a step"
         by_chain = self.statistics[MAIN].ess_by_chain
@@ -305,9 +307,11 @@ def describe(kernel: Kernel) -> str:
     settings = []
     for field in dataclasses.fields(kernel):
         value = getattr(kernel, field.name)
-        if field.kw_only and value == field.default:
+        if not field.repr or (field.kw_only and value == field.default):
             continue
         text = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
+        if isinstance(value, jax.Array | np.ndarray):
+            text = f"array{list(value.shape)}"
         settings.append(f"{field.name}={text}")
     return f"{type(kernel).__name__}({', '.join(settings)})"
 

@@ -75,7 +75,7 @@ class Fixed(Tuner):
             raise ValueError(f"the scale R must be at least {scales.low:g}; got {low:g}.")
         if high > scales.high:
             raise ValueError(
-                f"the scale R cannot exceed the number of sites: R = {high:g} for "
+                f"the scale R cannot exceed the number of {scales.unit}: R = {high:g} for "
                 f"{scales.high:g} {scales.unit}. Use hs.Fixed(R) with 1 <= R <= {scales.high:g}, "
                 "or hs.Adaptive()."
             )

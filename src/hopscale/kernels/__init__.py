@@ -6,6 +6,7 @@ from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange
 from hopscale.kernels.lbp import LBP
 from hopscale.kernels.metropolis import Metropolis
 from hopscale.kernels.rwm import RWM
+from hopscale.kernels.swap import Swap
 
 __all__ = [
     "GWG",
@@ -18,4 +19,5 @@ __all__ = [
     "Kernel",
     "Metropolis",
     "ScaleRange",
+    "Swap",
 ]

@@ -13,6 +13,7 @@ import abc
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale.move import State
@@ -107,6 +108,13 @@ class Kernel(eqx.Module):
     def updates(self, target: Target) -> bool:
         """Whether steps add to the log-probability, whose rounding a loop must clear at times."""
         return target.updates
+
+    def starts(self, key: Key[Array, ""], target: Target, chains: int) -> State | None:
+        """Random states for chains to start from; None for each value equally likely."""
+        return None
+
+    def check_starts(self, target: Target, x: np.ndarray) -> None:
+        """Raise if chains of this kernel cannot start at these states, one a chain."""
 
     def noise(self, key: Key[Array, ""], target: Target) -> Any:
         """The random numbers of a step, drawn ahead: the key itself, unless a kernel has others."""
