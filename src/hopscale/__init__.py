@@ -19,6 +19,7 @@ from hopscale.kernels import (
     Swap,
 )
 from hopscale.move import Move
+from hopscale.optimum import Optimum, optimize
 from hopscale.results import ConvergenceWarning, Run
 from hopscale.run import sample, sample_many
 from hopscale.target import Evaluation, Target
@@ -39,7 +40,7 @@ from hopscale.validate import InvalidDensityError
 
 if TYPE_CHECKING:
     from hopscale import check, data, learn, paper, theory
-    from hopscale.adapters import blackjax, numpyro
+    from hopscale.adapters import blackjax, dimod, numpyro
     from hopscale.learn import log_z
     from hopscale.saving import load
     from hopscale.storage import FileError
@@ -70,6 +71,7 @@ __all__ = [
     "LogDensity",
     "Metropolis",
     "Move",
+    "Optimum",
     "Pairwise",
     "Potts",
     "Run",
@@ -84,10 +86,12 @@ __all__ = [
     "clamp",
     "data",
     "diagnostics",
+    "dimod",
     "learn",
     "load",
     "log_z",
     "numpyro",
+    "optimize",
     "paper",
     "record",
     "sample",
@@ -97,7 +101,7 @@ __all__ = [
 
 # Loaded when first used, with what they need: SciPy, optax, image sets, the shipped weights.
 _LAZY = ("check", "data", "learn", "paper", "theory")
-_ADAPTERS = ("blackjax", "numpyro")  # at home elsewhere, each with an extra of its own
+_ADAPTERS = ("blackjax", "dimod", "numpyro")  # at home elsewhere, each with an extra of its own
 _LAZY_NAMES = {
     "FileError": "hopscale.storage",
     "load": "hopscale.saving",

@@ -82,6 +82,23 @@ class Pairwise(Target):
         """How many pairs have a coupling."""
         return self.graph.num_pairs
 
+    def shifted(self, by: float) -> "Pairwise":
+        """The same distribution, whose log-probabilities are larger by a constant."""
+        return eqx.tree_at(lambda t: t.offset, self, self.offset + by)
+
+    @staticmethod
+    def from_dimod(bqm: Any, beta: float = 1.0) -> "Pairwise":
+        r"""The Boltzmann distribution of a dimod model, $\log \pi(x) = -\beta E(x)$."""
+        from hopscale.adapters import dimod
+
+        return dimod.from_bqm(bqm, beta)
+
+    def to_dimod(self) -> Any:
+        """A dimod model whose energy is minus the log-probability."""
+        from hopscale.adapters import dimod
+
+        return dimod.to_bqm(self)
+
     def terms(self) -> tuple[Pairs, Float[np.ndarray, " n"], float]:
         """The couplings J_ij, fields h_i and the constant, of spins or of bits, as it was made."""
         pairs = self.graph.pairs()
@@ -89,8 +106,9 @@ class Pairwise(Target):
         if not self.bits:
             return pairs, field, offset
         coupling = 4.0 * pairs.coupling.astype(np.float64)
-        linear = 2.0 * field - 0.5 * _degrees(pairs._replace(coupling=coupling))
-        return pairs._replace(coupling=coupling), linear, 0.0
+        pairs = pairs._replace(coupling=coupling)
+        linear = 2.0 * field - 0.5 * _degrees(pairs)
+        return pairs, linear, offset - 0.5 * linear.sum() - 0.25 * coupling.sum()
 
     def sweep(self):
         return SpinSweep(self, self.graph, self.field.reshape(-1))

@@ -1,0 +1,108 @@
+"""Annealing: chains of a target to a power that grows from step to step."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from hopscale import loop
+from hopscale.loop import Chains, Program
+from hopscale.target import State, Target
+from hopscale.targets.powered import Powered
+
+HOT, COLD = 2.0, 100.0  # one in so many of the costliest and of the cheapest changes is taken
+LOOKED_AT = 16  # random states, for a range of inverse temperatures
+
+
+class Schedule(NamedTuple):
+    """Inverse temperatures, from step number `begin` on, each for `each` steps."""
+
+    betas: Float[Array, " betas"]
+    begin: Int[Array, ""]
+    each: Int[Array, ""]
+
+
+class Best(NamedTuple):
+    """The most probable state so far."""
+
+    x: State
+    log_prob: Float[Array, ""]
+
+
+def nothing_yet(target: Target) -> Best:
+    """Less than any state."""
+    return Best(
+        x=jnp.zeros(target.shape, target.state_dtype),
+        log_prob=jnp.asarray(-jnp.inf, target.dtype),
+    )
+
+
+@eqx.filter_jit
+def anneal(
+    program: Program,
+    chains: Chains,
+    best: Best,
+    schedule: Schedule,
+    first: Int[Array, ""],
+    steps: Int[Array, ""],
+) -> tuple[Chains, Best]:
+    """Take steps along a schedule, and remember the best state. The program's target is Powered."""
+    powered = program.target
+    assert isinstance(powered, Powered)
+
+    def prepare(number, chains: Chains, best: Best):
+        place = jnp.minimum((number - schedule.begin) // schedule.each, schedule.betas.size - 1)
+        target = powered.at(schedule.betas[place])
+        states = chains.states
+        evaluation = jax.vmap(target.combine)(states.evaluation.cache)
+        return target, chains._replace(states=states._replace(evaluation=evaluation)), best
+
+    def visit(row, active, chains: Chains, info, best: Best) -> Best:
+        log_prob = chains.states.evaluation.cache.log_prob
+        leader = jnp.argmax(log_prob)
+        better = (log_prob[leader] > best.log_prob) & active
+        return Best(
+            x=jnp.where(better, chains.states.x[leader], best.x),
+            log_prob=jnp.where(better, log_prob[leader], best.log_prob),
+        )
+
+    return loop.scan(
+        program,
+        chains,
+        best,
+        first=first,
+        steps=steps,
+        prepare=prepare,
+        visit=visit,
+        whole_pages=jax.default_backend() != "cpu",
+    )
+
+
+@eqx.filter_jit
+def begin(program: Program, x: State) -> Chains:
+    """Chains at these states."""
+    return loop.start(program, x)
+
+
+def beta_range(target: Target, seed: int = 0) -> tuple[float, float]:
+    """Inverse temperatures between which a target freezes, from changes of one site.
+
+    At the first, half of the costliest changes are taken; at the second, one in a hundred of the
+    cheapest that cost anything.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, target.num_states, (LOOKED_AT, *target.shape)).astype(target.state_dtype)
+    costs = np.abs(np.asarray(_ratios(target, jnp.asarray(x)), np.float64))
+    costs = costs[np.isfinite(costs) & (costs > 1e-6 * np.nanmax(costs, initial=0.0))]
+    if not costs.size:  # flat, as far as can be seen
+        return 1.0, 1.0
+    cheapest = np.quantile(costs, 0.02)
+    return float(np.log(HOT) / costs.max()), float(np.log(COLD) / cheapest)
+
+
+@eqx.filter_jit
+def _ratios(target: Target, x: State):
+    return jax.vmap(target.log_ratios)(x)

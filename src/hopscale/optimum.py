@@ -1,0 +1,225 @@
+"""The most probable state: annealing with restarts, for a given time."""
+
+import dataclasses
+import io
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from hopscale import arguments, host, ratios, validate
+from hopscale.anneal import Schedule, anneal, begin, beta_range, nothing_yet
+from hopscale.host import Interrupted
+from hopscale.kernels import LBP, Gibbs
+from hopscale.kernels.kernel import Kernel
+from hopscale.loop import Program
+from hopscale.results import describe
+from hopscale.target import Target
+from hopscale.targets.powered import Powered
+from hopscale.tune import fitted
+
+BETAS = 512  # of a schedule
+FIRST_ROUND = 512  # steps
+SHARE = 0.25  # of the time, that a round may take
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimum:
+    """The best state that was found, and how.
+
+    Attributes:
+        x: the state.
+        log_prob: of it, up to the target's constant.
+        history: rows of (seconds, best log-probability so far).
+        rounds: how many times chains were annealed from random states.
+        steps: of each chain, in all rounds.
+        betas: the inverse temperatures at which a round begins and ends.
+    """
+
+    x: np.ndarray
+    log_prob: float
+    history: np.ndarray
+    target: Target
+    kernel: Kernel
+    chains: int
+    rounds: int
+    steps: int
+    betas: tuple[float, float]
+    seconds: float
+
+    @property
+    def found_after(self) -> float:
+        """Seconds until the best state was found."""
+        return float(self.history[np.argmax(self.history[:, 1] >= self.history[-1, 1]), 0])
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers, for JSON."""
+        return {
+            "target": type(self.target).__name__,
+            "sites": self.target.num_sites,
+            "sampler": describe(self.kernel),
+            "log_prob": self.log_prob,
+            "found_after": self.found_after,
+            "seconds": self.seconds,
+            "chains": self.chains,
+            "rounds": self.rounds,
+            "steps": self.steps,
+            "betas": list(self.betas),
+            "x": self.x.tolist(),
+        }
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=88).print(self.__rich__())
+        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Table:
+        shape = " x ".join(map(str, self.target.shape))
+        title = f"The best of {type(self.target).__name__} ({shape}) by {describe(self.kernel)}"
+        table = Table(
+            title=title,
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            show_header=False,
+            pad_edge=False,
+        )
+        table.add_row("log_prob", f"{self.log_prob:.10g}")
+        table.add_row("found after", f"{self.found_after:.3g} of {self.seconds:.3g} seconds")
+        table.add_row("rounds", f"{self.rounds:,} of {self.chains:,} chains, {self.steps:,} steps")
+        table.add_row("beta", f"from {self.betas[0]:.3g} to {self.betas[1]:.3g}")
+        return table
+
+
+def optimize(
+    target: Target,
+    seconds: float = 60.0,
+    *,
+    kernel: Kernel | None = None,
+    chains: int = 64,
+    betas: tuple[float, float] | None = None,
+    key: int | Key[Array, ""] = 0,
+    progress: bool = True,
+) -> Optimum:
+    r"""Look for the most probable state, by annealing with restarts.
+
+    Chains sample $\pi^\beta$ while $\beta$ grows geometrically, and begin again at random states,
+    in rounds that get longer until one takes a quarter of the time. The best state of all steps of
+    all chains is kept. Nothing proves that there is none better.
+
+    Args:
+        target: what to maximise. A cost is minimised by its negative.
+        seconds: how long, not counting compilation.
+        kernel: how. None: Metropolis sweeps where the target has pairwise terms, else LBP.
+        chains: side by side.
+        betas: where a round begins and ends. None: estimated from changes of one site.
+        key: a seed or a JAX key.
+        progress: show a progress bar where there is a terminal.
+
+    Raises:
+        Interrupted: after Ctrl-C, with the best state so far as `.partial`.
+    """
+    validate.instance("target", target, Target, "hs.Pairwise(couplings)")
+    validate.number("seconds", seconds, 0.0, 1e9, "()")
+    if kernel is None:
+        kernel = LBP() if Powered(target, 1.0).sweep() is None else Gibbs(rule="metropolis")
+    arguments.check(target, kernel, None, chains, 0, 1, None)
+    key = validate.as_key(key)
+    key_look, key_run = jax.random.split(key)
+    looked_at = arguments.initial_states(target, chains, None, key_look)
+    target, _ = ratios.settle(target, looked_at, key_look)
+    low, high = beta_range(target) if betas is None else betas
+    if not 0 < low <= high < np.inf:
+        raise ValueError(f"betas must be 0 < first <= last; got {betas}.")
+    job = Rounds(target, kernel, chains, (low, high), key_run, seconds)
+    outcome = host.drive(job, progress=progress)
+    if outcome == "interrupted":
+        raise Interrupted("stopped by Ctrl-C; .partial holds the best state so far", job.result())
+    return job.result()
+
+
+class Rounds:
+    """Annealing after annealing, until the time is over: a `host.Job`."""
+
+    def __init__(self, target, kernel, chains: int, betas, key, seconds: float):
+        self.key_start, key_run = jax.random.split(key)
+        powered = Powered(target, betas[0])
+        tuner = fitted(None, kernel.scale_range(powered))
+        self.program = Program(key=key_run, target=powered, kernel=kernel, tuner=tuner)
+        self.target, self.chains_each, self.betas, self.seconds = target, chains, betas, seconds
+        self.best, self.step, self.rounds, self.history = nothing_yet(target), 0, 0, []
+        self.length = FIRST_ROUND
+        self._begin_round()
+        self._take(0)  # compiles
+        self.began = self.round_began = time.perf_counter()
+
+    def _begin_round(self) -> None:
+        key = jax.random.fold_in(self.key_start, self.rounds)
+        x = arguments.initial_states(self.target, self.chains_each, None, key)
+        self.chains = begin(self.program, x)
+        low, high = self.betas
+        self.schedule = Schedule(
+            betas=jnp.geomspace(low, high, BETAS, dtype=self.target.dtype),
+            begin=jnp.asarray(self.step, jnp.int32),
+            each=jnp.asarray(self.length // BETAS, jnp.int32),
+        )
+        self.round_ends = self.step + self.length
+        self.round_began = time.perf_counter()
+        self.rounds += 1
+
+    def _take(self, steps: int) -> None:
+        first, steps_ = jnp.asarray(self.step, jnp.int32), jnp.asarray(steps, jnp.int32)
+        found = anneal(self.program, self.chains, self.best, self.schedule, first, steps_)
+        self.chains, self.best = jax.block_until_ready(found)
+        self.step += steps
+
+    @property
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.began
+
+    @property
+    def phases(self):
+        return {"seconds": max(1, round(self.seconds))}
+
+    @property
+    def at(self):
+        return "seconds", min(int(self.elapsed), max(1, round(self.seconds)))
+
+    def room(self) -> int:
+        if self.elapsed >= self.seconds or self.step > arguments.MOST_STEPS // 2:
+            return 0
+        if self.step == self.round_ends:
+            took = time.perf_counter() - self.round_began
+            if 2 * took < SHARE * self.seconds:
+                self.length *= 2
+            self._begin_round()
+        return self.round_ends - self.step
+
+    def advance(self, steps: int) -> None:
+        self._take(steps)
+        self.history.append((self.elapsed, float(self.best.log_prob)))
+
+    def status(self):
+        return {"best": float(self.best.log_prob)}
+
+    def result(self) -> Optimum:
+        x = np.asarray(self.best.x)
+        return Optimum(
+            x=x,
+            log_prob=float(self.target.log_prob(x)),
+            history=np.array(self.history or [(self.elapsed, float(self.best.log_prob))]),
+            target=self.target,
+            kernel=self.program.kernel,
+            chains=self.chains_each,
+            rounds=self.rounds,
+            steps=self.step,
+            betas=self.betas,
+            seconds=self.elapsed,
+        )

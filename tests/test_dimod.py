@@ -1,0 +1,112 @@
+"""dimod models, and hopscale as a sampler of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import hopscale as hs
+
+dimod = pytest.importorskip("dimod")
+
+RNG = np.random.default_rng(2)
+NAMES = [*"abcdefghij"]
+QUADRATIC = {
+    (a, b): float(RNG.normal()) for a, b in itertools.combinations(NAMES, 2) if RNG.random() < 0.4
+}
+LINEAR = {name: float(RNG.normal()) for name in NAMES}
+
+
+@pytest.fixture(scope="module", params=["SPIN", "BINARY"])
+def bqm(request):
+    return dimod.BQM(LINEAR, QUADRATIC, 0.7, request.param)
+
+
+@pytest.fixture(scope="module")
+def found(bqm):
+    return hs.dimod.Sampler().sample(bqm, num_reads=20, num_sweeps=200, seed=3)
+
+
+def test_log_prob_is_minus_the_energy(bqm):
+    target = hs.Pairwise.from_dimod(bqm, beta=0.5)
+    x = RNG.integers(0, 2, (6, len(NAMES)))
+    energies = hs.dimod.sample_set(x, bqm).record.energy
+    ours = [float(target.log_prob(state)) for state in x]
+    np.testing.assert_allclose(ours, -0.5 * energies, rtol=1e-4, atol=1e-4)
+    assert target.bits == (bqm.vartype is dimod.BINARY)
+
+
+def test_there_and_back(bqm, x64):
+    again = hs.Pairwise.from_dimod(bqm).to_dimod()
+    assert again.vartype is bqm.vartype
+    x = RNG.integers(0, 2, (4, len(NAMES)))
+    values = x if bqm.vartype is dimod.BINARY else 2 * x - 1
+    np.testing.assert_allclose(again.energies(values), hs.dimod.sample_set(x, bqm).record.energy)
+
+
+def test_samples_are_those_of_the_model_and_reach_the_ground_state(bqm, found):
+    assert isinstance(found, dimod.SampleSet)
+    assert found.vartype is bqm.vartype
+    assert set(found.variables) == set(NAMES)
+    assert len(found) == 20
+    np.testing.assert_allclose(found.record.energy, bqm.energies(found.samples(sorted_by=None)))
+    exact = dimod.ExactSolver().sample(bqm).first.energy
+    assert found.first.energy == pytest.approx(exact)
+
+
+def test_the_same_seed_gives_the_same_samples(bqm, found):
+    again = hs.dimod.Sampler().sample(bqm, num_reads=20, num_sweeps=200, seed=3)
+    np.testing.assert_array_equal(found.record.sample, again.record.sample)
+
+
+def test_dimod_itself_is_content():
+    dimod.testing.assert_sampler_api(hs.dimod.Sampler())
+
+
+def test_keywords_of_dwave_samplers_are_taken():
+    bqm = dimod.BQM(LINEAR, QUADRATIC, 0.7, "SPIN")
+    sampler, names = hs.dimod.Sampler(), list(bqm.variables)
+    start = dict.fromkeys(names, 1)
+    cold = sampler.sample(  # nothing changes that costs anything
+        bqm,
+        num_reads=20,
+        beta_schedule_type="custom",
+        beta_schedule=[1e4] * 100,
+        num_sweeps_per_beta=2,
+        initial_states=[start],
+        initial_states_generator="tile",
+        proposal_acceptance_criteria="Gibbs",
+        interrupt_function=lambda: False,
+        seed=1,
+    )
+    assert cold.info["beta_range"] == [1e4, 1e4]
+    assert np.all(cold.record.energy <= bqm.energy(start) + 1e-4)
+    ising = sampler.sample_ising({"a": 1.0}, {("a", "b"): -1.0}, num_sweeps=50, seed=1)
+    assert ising.first.sample == {"a": -1, "b": -1}
+    empty = sampler.sample(dimod.BQM("SPIN"))
+    assert len(empty.variables) == 0
+
+
+BAD = {
+    "randomize_order": ({"randomize_order": True}, "not supported"),
+    "criterion": ({"proposal_acceptance_criteria": "heat"}, "proposal_acceptance_criteria"),
+    "schedule": ({"beta_schedule_type": "cubic"}, "beta_schedule_type"),
+    "no schedule": ({"beta_schedule_type": "custom"}, "beta_schedule is needed"),
+    "a schedule too many": ({"beta_schedule": [1.0]}, "beta_schedule is needed"),
+    "sweeps": ({"num_sweeps": 0}, "num_sweeps"),
+    "parts": ({"num_sweeps": 5, "num_sweeps_per_beta": 2}, "multiple"),
+    "zero": ({"beta_range": [0.0, 1.0]}, "positive"),
+    "nan": ({"beta_range": [0.1, np.nan]}, "finite"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_settings_that_cannot_work_are_refused(name):
+    settings, words = BAD[name]
+    with pytest.raises(ValueError, match=words):
+        hs.dimod.Sampler().sample(dimod.BQM(LINEAR, QUADRATIC, 0.0, "SPIN"), **settings)
+
+
+def test_what_is_not_a_model_is_refused():
+    with pytest.raises(TypeError, match="from_qubo"):
+        hs.Pairwise.from_dimod({("a", "b"): 1.0})

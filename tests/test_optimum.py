@@ -1,0 +1,51 @@
+"""The best state, where it is known by enumeration."""
+
+import numpy as np
+import pytest
+
+import hopscale as hs
+from small import small_targets
+
+RNG = np.random.default_rng(8)
+GLASS = hs.Pairwise(np.triu(RNG.choice([-1.0, 1.0], (14, 14)), 1), 0.3 * RNG.normal(size=14))
+
+
+def best_of(target):
+    everything = hs.check.states(target)
+    chances = hs.check.probabilities(target)
+    return everything[np.argmax(chances)]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return hs.optimize(GLASS, seconds=0.5, chains=16, progress=False)
+
+
+def test_the_best_state_is_found(found):
+    np.testing.assert_array_equal(found.x, best_of(GLASS))
+    assert found.log_prob == pytest.approx(float(GLASS.log_prob(found.x)))
+    assert found.rounds >= 1
+    assert np.all(np.diff(found.history[:, 1]) >= 0)
+
+
+def test_the_result_reads_well(found):
+    text = str(found)
+    assert "The best of Pairwise (14)" in text
+    assert "found after" in text
+    assert found.summary()["x"] == found.x.tolist()
+
+
+def test_targets_without_pairs_are_annealed_by_lbp():
+    target = small_targets()["quadratic"]
+    found = hs.optimize(target, seconds=0.3, chains=8, progress=False)
+    assert isinstance(found.kernel, hs.LBP)
+    np.testing.assert_array_equal(found.x, best_of(target))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"seconds": -1}, "seconds"), ({"betas": (2.0, 1.0)}, "betas"), ({"chains": 0}, "chains")],
+)
+def test_settings_that_cannot_work_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        hs.optimize(GLASS, **settings)
