@@ -133,7 +133,7 @@ def optimize(
     arguments.check(target, kernel, None, chains, 0, 1, None)
     key = validate.as_key(key)
     key_look, key_run = jax.random.split(key)
-    looked_at = arguments.initial_states(target, chains, None, key_look)
+    looked_at = arguments.initial_states(target, kernel, chains, None, key_look)
     target, _ = ratios.settle(target, looked_at, key_look)
     low, high = beta_range(target) if betas is None else betas
     if not 0 < low <= high < np.inf:
@@ -162,7 +162,8 @@ class Rounds:
 
     def _begin_round(self) -> None:
         key = jax.random.fold_in(self.key_start, self.rounds)
-        x = arguments.initial_states(self.target, self.chains_each, None, key)
+        kernel = self.program.kernel
+        x = arguments.initial_states(self.target, kernel, self.chains_each, None, key)
         self.chains = begin(self.program, x)
         low, high = self.betas
         self.schedule = Schedule(
