@@ -107,7 +107,7 @@ def test_weights_taken_after_the_step_fail_that_test(monkeypatch):
 
     monkeypatch.setattr(annealing.loop, "scan", late)
     # Another number of chains: another program, compiled with the broken order.
-    estimate = log_z(model(), chains=101, betas=12, repeats=9, resample=0)
+    estimate = log_z(model(), chains=101, betas=12, repeats=20, resample=0)
     assert off(estimate, model()) > ERRORS
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.learn import EBM, MLP, PCD, DivergedError, base_of, pcd, train_ebm
+from hopscale.learn import EBM, MLP, PCD, DivergedError, base_of, health, pcd, train_ebm
 from hopscale.learn import buffer as replay
 from hopscale.learn.pcd import RECORDED
 
@@ -148,18 +148,42 @@ def test_a_number_of_steps_that_is_compiled_in_gives_the_same_walk():
 
 def test_divergence_stops_training_and_names_the_checkpoint(tmp_path):
     settings = PCD(**{**SMALL.__dict__, "limit": 0.4})
-    with pytest.raises(DivergedError, match=r"diverged at iteration \d+.*step-00000\d+"):
+    words = r"diverged at iteration \d+, beyond the limit.*step-00000\d+"
+    with pytest.raises(DivergedError, match=words) as stopped:
         train(1_000, settings, directory=tmp_path, every=10)
+    assert stopped.value.reason == "beyond the limit"
+    assert len(stopped.value.history["gap"]) == stopped.value.iteration
     # The network wants energies that differ, which the limit forbids; none of that was saved.
     saved = hs.learn.load_model(tmp_path, network=MLP(SHAPE, 8))
     assert np.isfinite(log_likelihood(saved))
+
+
+def test_a_crisis_is_survived_and_told(monkeypatch):
+    monkeypatch.setattr(health, "CLOSED_SHARE", 0.5)
+    trained = train(600, PCD(**{**SMALL.__dict__, "crisis": 1.0}))
+    assert trained.iterations == 600
+    first = trained.crises[0]
+    assert np.abs(trained.history["gap"][first.begin - 1]) > 1.0
+    assert first.end is not None
+    assert "crises" in str(trained)
+
+
+def test_a_crisis_that_does_not_end_keeps_the_checkpoint_before_it(tmp_path):
+    settings = PCD(**{**SMALL.__dict__, "crisis": 0.5, "patience": 60})
+    words = "crisis not over: the gap opened at iteration"
+    with pytest.raises(DivergedError, match=words) as stopped:
+        train(2_000, settings, directory=tmp_path, every=10)
+    (crisis,) = stopped.value.crises[-1:]
+    before = 10 * ((crisis.begin - 1) // 10)
+    assert f"step-{before:09d}.checkpoint" in str(stopped.value)
+    assert (tmp_path / f"step-{before:09d}.checkpoint").exists()
 
 
 def test_numbers_that_are_not_finite_stop_training():
     broken = eqx.tree_at(
         lambda m: m.network.layers.layers[0].bias, model(), replace_fn=lambda b: b * jnp.nan
     )
-    with pytest.raises(DivergedError, match=r"iteration 1: .*No checkpoint"):
+    with pytest.raises(DivergedError, match=r"iteration 1, not finite: .*No good checkpoint"):
         train_ebm(broken, DATA, iterations=5, settings=SMALL)
 
 

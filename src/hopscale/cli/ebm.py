@@ -1,5 +1,6 @@
 """hopscale train ebm and evaluate: deep energy-based models."""
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from hopscale.cli.draw import SAMPLERS, as_plain, given, make_kernel
 from hopscale.cli.train import DataDir, DataName, load_data, train_app
 
 Option = typer.Option
+UNSET: Any = {"show_default": False}
 EVALUATION = "evaluation.repeats"  # finished repeats, beside a checkpoint
 
 
@@ -20,33 +22,64 @@ def ebm(
     out: Annotated[Path, Option(help="folder for checkpoints and pictures")],
     data: DataName = None,
     data_dir: DataDir = None,
-    network: Annotated[str, Option(help="resnet (the paper's), cnn or mlp")] = "resnet",
-    channels: Annotated[int, Option(help="of the network; 64 in the paper")] = 64,
+    network: Annotated[
+        str | None, Option(help="resnet (the paper's), cnn or mlp [resnet; mlp]", **UNSET)
+    ] = None,
+    channels: Annotated[int | None, Option(help="of the network [64]", **UNSET)] = None,
     precision: Annotated[
         str, Option(help="of convolutions: default (TF32 on a GPU), highest or bfloat16")
     ] = "default",
+    start: Annotated[
+        str, Option(help="of convolutions' weights: he, or uniform as in the literature")
+    ] = "he",
     sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
     balance: Annotated[
-        str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", show_default=False)
+        str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", **UNSET)
     ] = None,
     scale: Annotated[
         str, Option(help="adaptive, adaptive:RATE, or a fixed R: 1 for LBP-1")
     ] = "adaptive",
-    steps: Annotated[int, Option(help="Metropolis-Hastings steps an iteration")] = 40,
-    iterations: Annotated[int, Option(help="in all, those before --resume too")] = 50_000,
-    minutes: Annotated[
-        float | None, Option(help="end after that long if iterations do not", show_default=False)
+    steps: Annotated[
+        int | None, Option(help="Metropolis-Hastings steps an iteration [40; 10]", **UNSET)
     ] = None,
-    batch: Annotated[int, Option(help="images an iteration, and chains")] = 100,
-    rate: Annotated[float, Option(help="Adam's learning rate")] = 1e-4,
-    warmup: Annotated[int, Option(help="iterations over which the rate rises")] = 1_000,
-    buffer: Annotated[int, Option(help="chains in the replay buffer")] = 10_000,
-    restart: Annotated[float, Option(help="probability that a chain starts again")] = 0.0,
-    clip: Annotated[float, Option(help="largest norm of a gradient; 0: any")] = 0.0,
-    penalty: Annotated[float, Option(help="on squared energies")] = 0.0,
-    weight_decay: Annotated[float, Option(help="of AdamW")] = 0.0,
-    average: Annotated[float, Option(help="decay of the average of the weights")] = 0.999,
-    limit: Annotated[float, Option(help="gap of energies that counts as divergence")] = 1_000.0,
+    iterations: Annotated[
+        int | None, Option(help="in all, those before --resume too [50000; 5000]", **UNSET)
+    ] = None,
+    minutes: Annotated[
+        float | None, Option(help="end after that long if iterations do not", **UNSET)
+    ] = None,
+    batch: Annotated[
+        int | None, Option(help="images an iteration, and chains [100]", **UNSET)
+    ] = None,
+    rate: Annotated[
+        float | None, Option(help="Adam's learning rate [0.0001; 0.001]", **UNSET)
+    ] = None,
+    warmup: Annotated[
+        int | None, Option(help="iterations over which the rate rises [10000; 500]", **UNSET)
+    ] = None,
+    buffer: Annotated[
+        int | None, Option(help="chains in the replay buffer [10000; 1000]", **UNSET)
+    ] = None,
+    restart: Annotated[
+        float | None, Option(help="probability that a chain starts again [0]", **UNSET)
+    ] = None,
+    clip: Annotated[
+        float | None, Option(help="largest norm of a gradient; 0: any [0]", **UNSET)
+    ] = None,
+    penalty: Annotated[float | None, Option(help="on squared energies [0]", **UNSET)] = None,
+    weight_decay: Annotated[float | None, Option(help="of AdamW [0]", **UNSET)] = None,
+    average: Annotated[
+        float | None, Option(help="decay of the average of the weights [0.999; 0.998]", **UNSET)
+    ] = None,
+    crisis: Annotated[
+        float | None, Option(help="gap of energies at which a crisis begins [100]", **UNSET)
+    ] = None,
+    patience: Annotated[
+        int | None, Option(help="iterations of a crisis that are divergence [5000]", **UNSET)
+    ] = None,
+    limit: Annotated[
+        float | None, Option(help="gap of energies that is divergence [2^24]", **UNSET)
+    ] = None,
     every: Annotated[int, Option(help="iterations between two checkpoints")] = 1_000,
     long_run: Annotated[
         int, Option(help="steps of the chains behind long-run.png; 0: no such picture")
@@ -58,8 +91,10 @@ def ebm(
 ) -> None:
     """Train a deep energy-based model by persistent contrastive divergence.
 
-    Example: `hopscale train ebm --data digits --network mlp --steps 10 --rate 1e-3
-    --iterations 3000 --out digits-ebm`
+    Example: `hopscale train ebm --data digits --out digits-ebm`
+
+    What is not said is as in the literature: [in brackets], after a semicolon for images of at
+    most 256 sites, such as digits.
 
     The folder gets the last two checkpoints, for `hopscale evaluate` and `hopscale sample ebm`,
     and at the end the samples of the replay buffer, of long chains, and the course of training as
@@ -67,12 +102,13 @@ def ebm(
     """
     from hopscale import learn
     from hopscale.host import Interrupted
-    from hopscale.learn import networks
+    from hopscale.learn import networks, recipes
     from hopscale.validate import count
 
     count("--long-run", long_run, least=0)
     images = load_data(data, data_dir)
-    settings = learn.PCD(
+    recipe = recipes.recipe_for(images.shape)
+    given = _given(
         steps=steps,
         batch=batch,
         rate=rate,
@@ -83,13 +119,20 @@ def ebm(
         penalty=penalty,
         weight_decay=weight_decay,
         average=average,
+        crisis=crisis,
+        patience=patience,
         limit=limit,
     )
-    energy = networks.by_name(network, images.shape, channels, seed, precision)
+    settings = dataclasses.replace(recipe.settings, **given)
+    network = recipe.network if network is None else network
+    channels = recipe.channels if channels is None else channels
+    iterations = recipe.iterations if iterations is None else iterations
+    energy = networks.by_name(network, images.shape, channels, seed, precision, start)
     notes = {
         "network": network,
         "channels": channels,
         "precision": precision,
+        "start": start,
         "shape": list(images.shape),
         "data": images.name,
     }

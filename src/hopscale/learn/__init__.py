@@ -3,14 +3,16 @@
 from hopscale.learn.ais import log_z
 from hopscale.learn.checkpoint import CheckpointError
 from hopscale.learn.ebm import EBM, base_of
+from hopscale.learn.health import CollapsedError, Crisis, DivergedError, TrainingError
 from hopscale.learn.likelihood import LogLikelihood, log_likelihood
 from hopscale.learn.log_weights import LogZ, reliable
+from hopscale.learn.mixture import Mixture
 from hopscale.learn.networks import CNN, MLP, ResNet
 from hopscale.learn.packing import load_model
 from hopscale.learn.pcd import PCD
 from hopscale.learn.rbm import RBMRecipe, TrainedRBM, train_rbm
 from hopscale.learn.rbm_file import load_rbm
-from hopscale.learn.trained import DivergedError, Trained
+from hopscale.learn.trained import Trained
 from hopscale.learn.training import train_ebm
 
 __all__ = [
@@ -19,13 +21,17 @@ __all__ = [
     "MLP",
     "PCD",
     "CheckpointError",
+    "CollapsedError",
+    "Crisis",
     "DivergedError",
     "LogLikelihood",
     "LogZ",
+    "Mixture",
     "RBMRecipe",
     "ResNet",
     "Trained",
     "TrainedRBM",
+    "TrainingError",
     "base_of",
     "load_model",
     "load_rbm",

@@ -16,44 +16,47 @@ that descend from the same draw of the base are a family and not independent, so
 effective numbers are those of the weights of families (Lee and Whiteley, 2018),
 
 $$W_a = \sum_{i \text{ descends from } a} w_i.$$
+
+Chains that begin at samples of the target and walk the path back to the base weigh
+$(\beta_{k-1} - \beta_k) \log \tilde\pi(x) / \pi_0(x)$ at each step. Their mean weight estimates
+1 / Z, so that log Z lies between the two estimates but for chance (Grosse, Ghahramani and Adams,
+2015).
 """
 
 import contextlib
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
-from hopscale import files, host, storage
+from hopscale import files, host
 from hopscale.arguments import MOST_STEPS
 from hopscale.host import Interrupted
-from hopscale.identity import differences, identity
 from hopscale.kernels.kernel import Kernel
-from hopscale.learn import annealing as paths
-from hopscale.learn.annealing import Annealing, Span, Walk
+from hopscale.learn.annealing import Annealing
 from hopscale.learn.arguments import kernel_and_tuner
 from hopscale.learn.ebm import EBM
-from hopscale.learn.log_weights import LogZ, families, log_mean
-from hopscale.storage import FileError
+from hopscale.learn.estimation import Estimation
+from hopscale.learn.log_weights import LogZ
+from hopscale.learn.mixture import Mixture
 from hopscale.target import Target
 from hopscale.targets import Bernoulli, Tempered
 from hopscale.tune import Tuner, fitted
-from hopscale.validate import as_key, count, fits, instance, number
-
-KIND = "repeats of an estimate of log Z"
+from hopscale.validate import as_key, bits, count, fits, number
 
 
 def log_z(
     target: Target,
-    base: Bernoulli | None = None,
+    base: Bernoulli | Mixture | None = None,
     *,
     chains: int = 100,
     betas: Any = 1_000,
+    steps: int = 1,
     repeats: int = 5,
+    reverse_from: Any = None,
     kernel: Kernel | None = None,
     scale: Tuner | None = None,
     resample: float = 0.5,
@@ -66,11 +69,16 @@ def log_z(
 
     Args:
         target: with an unnormalised `log_prob`: an `EBM`, an `RBM`, any other.
-        base: independent bits to start from; an `EBM`'s own base, else fair bits, unless said.
+        base: independent bits to start from, or a mixture of such, which is nearer to most targets:
+            `hs.learn.Mixture.fit(samples)`. An `EBM`'s own base, else fair bits, unless said.
         chains: of each repeat.
         betas: how many steps from the base to the target, evenly spaced; or the betas, from 0
             to 1.
+        steps: Metropolis-Hastings steps at each beta.
         repeats: independent estimates, one after the other.
+        reverse_from: samples of the target along the first axis, at least as many as chains: as
+            many chains walk back from these, and log Z is known from two sides. How good the upper
+            side is depends on how well they are the target's.
         kernel: any that moves chains of `hs.Tempered`; `LBP("sqrt")` unless said.
         scale: one for all chains; `Adaptive()` unless said. It is tuned along the path by one more
             repeat, whose weights are not used: the others follow the same scales, so that no step
@@ -93,7 +101,9 @@ def log_z(
     count("chains", chains, least=2)
     count("repeats", repeats, least=1)
     number("resample", resample, 0, 1)
-    _check_size(target, chains, betas, repeats)
+    count("steps", steps, least=1)
+    _check_size(target, chains, betas, steps, repeats)
+    samples = None if reverse_from is None else _samples(reverse_from, target, chains)
     path = Tempered(base, target, 0.0)
     kernel, scale = kernel_and_tuner(kernel, sampler, scale, path)
     scales = kernel.scale_range(path)
@@ -104,27 +114,31 @@ def log_z(
         target=path,
         kernel=kernel,
         tuner=tuner,
-        betas=_betas(betas, target.dtype),
+        betas=_betas(betas, steps, target.dtype),
         resample=jnp.asarray(resample, target.dtype) if resample else None,
     )
     with contextlib.nullcontext() if keep is None else files.exclusive(f"{keep}.lock", str(keep)):
-        job = _Estimation(annealing, chains, repeats, as_key(key), keep)
+        job = Estimation(annealing, chains, repeats, as_key(key), keep, samples)
         outcome = host.drive(job, seconds=0.5, progress=progress)
     found = job.result(time.perf_counter() - began, float(resample))
     if outcome == "interrupted":
-        done = len(job.finished) - 1
         what = "nothing is estimated yet" if found is None else "their estimate is in .partial"
-        raise Interrupted(f"stopped after {max(done, 0)} of {repeats} repeats; {what}", found)
+        of = repeats * (1 if samples is None else 2)
+        raise Interrupted(f"stopped after {job.repeats_done} of {of} repeats; {what}", found)
     assert found is not None
     return found
 
 
-def _base(target: Any, base: Any) -> Bernoulli:
+def _base(target: Any, base: Any) -> Bernoulli | Mixture:
     if not isinstance(target, Target) or target.num_states != 2:
         raise TypeError(f"target must be a hopscale target over bits; got {target!r:.80}.")
     if base is None:
         base = target.base if isinstance(target, EBM) else Bernoulli(jnp.full(target.shape, 0.5))
-    instance("base", base, Bernoulli, "hs.Bernoulli(p)")
+    if not isinstance(base, Bernoulli | Mixture):
+        raise TypeError(
+            "base must be such as hs.Bernoulli(p) or hs.learn.Mixture.fit(samples); got "
+            f"{base!r:.80}."
+        )
     if base.shape != target.shape or base.dtype != target.dtype:
         raise ValueError(
             f"the base must have the target's shape {target.shape} and dtype {target.dtype}; "
@@ -133,13 +147,23 @@ def _base(target: Any, base: Any) -> Bernoulli:
     return base
 
 
-def _check_size(target: Target, chains: int, betas: Any, repeats: int) -> None:
+def _samples(samples: Any, target: Target, chains: int) -> np.ndarray:
+    x = bits("reverse_from", samples)
+    if x.shape[1:] != target.shape or len(x) < chains:
+        raise ValueError(
+            f"reverse_from must hold at least as many states as there are chains, {chains}, of the "
+            f"target's shape {target.shape}; got {x.shape}."
+        )
+    return np.asarray(x)
+
+
+def _check_size(target: Target, chains: int, betas: Any, by_beta: int, repeats: int) -> None:
     """Raise for a path that is too long, or for more chains than fit."""
     if isinstance(betas, int | np.integer):
         count("betas", betas, least=1)
-        steps = int(betas)
+        steps = int(betas) * by_beta
     else:
-        steps = np.size(betas)
+        steps = np.size(betas) * by_beta
     if steps > MOST_STEPS:
         raise ValueError(f"betas can be {MOST_STEPS:,} steps at most; got {steps:,}.")
     itemsize = np.dtype(target.dtype).itemsize
@@ -149,9 +173,16 @@ def _check_size(target: Target, chains: int, betas: Any, repeats: int) -> None:
     fits(f"{steps:,} betas and {chains:,} chains", needed, "Use fewer.")
 
 
-def _betas(betas: Any, dtype) -> Float[Array, " betas"]:
+def _betas(betas: Any, steps: int, dtype) -> Float[Array, " betas"]:
+    """Those of the steps: each but the first as often as there are steps at it."""
     if isinstance(betas, int | np.integer):
-        return jnp.linspace(0.0, 1.0, int(betas) + 1, dtype=dtype)
+        values = np.linspace(0.0, 1.0, int(betas) + 1)
+    else:
+        values = _given_betas(betas)
+    return jnp.asarray(np.concatenate([values[:1], np.repeat(values[1:], steps)]), dtype)
+
+
+def _given_betas(betas: Any) -> np.ndarray:
     try:
         values = np.asarray(betas, np.float64)
     except (TypeError, ValueError) as error:
@@ -162,125 +193,4 @@ def _betas(betas: Any, dtype) -> Float[Array, " betas"]:
         raise ValueError("betas must be a number of steps, or numbers that rise from 0 to 1.")
     if not np.all(np.diff(values) > 0):
         raise ValueError("betas must rise from 0 to 1, each above the one before.")
-    return jnp.asarray(values, dtype)
-
-
-class _Repeat(NamedTuple):
-    """What a repeat leaves; the weights are those of families."""
-
-    log_weights: np.ndarray
-    scales: np.ndarray
-    acceptance: np.ndarray
-    samples: np.ndarray
-
-    @staticmethod
-    def of(walk: Walk) -> "_Repeat":
-        weights = walk.weights
-        return _Repeat(
-            log_weights=families(np.asarray(weights.log_weights), np.asarray(weights.ancestors)),
-            scales=np.asarray(weights.scales),
-            acceptance=np.asarray(weights.acceptance) / len(weights.scales),
-            samples=np.asarray(walk.chains.states.x),
-        )
-
-
-class _Estimation:
-    """A pilot that tunes the scales, then the repeats, as a `host.Job`."""
-
-    def __init__(self, annealing: Annealing, chains: int, repeats: int, key, file):
-        self.annealing, self.chains, self.repeats, self.key = annealing, chains, repeats, key
-        self.steps = len(annealing.betas) - 1  # of a repeat
-        self.file = None if file is None else Path(file)
-        self.fingerprint = {} if file is None else _fingerprint(annealing, chains, key)
-        self.finished: list[_Repeat] = []  # the pilot first
-        if self.file is not None:
-            self.finished = _read(self.file, self.fingerprint)[: repeats + 1]
-        self.walk: Walk | None = None
-        self.done = 0  # steps of the present repeat
-
-    @property
-    def phases(self) -> dict[str, int]:
-        return {"annealing": (self.repeats + 1) * self.steps}
-
-    @property
-    def at(self) -> tuple[str, int]:
-        return "annealing", len(self.finished) * self.steps + self.done
-
-    def room(self) -> int:
-        """Steps until the end of the repeat."""
-        return self.steps - self.done if len(self.finished) <= self.repeats else 0
-
-    def advance(self, steps: int) -> None:
-        key = jax.random.fold_in(self.key, len(self.finished))
-        pilot = not self.finished
-        if self.walk is None:
-            dtype = self.annealing.target.dtype
-            scales = np.ones(self.steps, dtype) if pilot else self.finished[0].scales
-            self.walk = paths.start(self.annealing, key, self.chains, jnp.asarray(scales))
-        span = Span(
-            first=jnp.asarray(self.done, jnp.int32),
-            steps=jnp.asarray(steps, jnp.int32),
-            pilot=jnp.asarray(pilot),
-        )
-        walk = paths.anneal(self.annealing, key, span, self.walk)
-        self.walk = jax.block_until_ready(walk)
-        self.done += steps
-        if self.done == self.steps:
-            self._finish(walk)
-
-    def _finish(self, walk: Walk) -> None:
-        """Collect the repeat, and write all so far to the file."""
-        self.finished.append(_Repeat.of(walk))
-        self.walk, self.done = None, 0
-        if self.file is not None:
-            columns = {
-                name: np.stack([getattr(repeat, name) for repeat in self.finished])
-                for name in _Repeat._fields
-            }
-            storage.write(self.file, KIND, {"fingerprint": self.fingerprint}, columns)
-
-    def status(self) -> dict[str, float]:
-        return {}
-
-    def result(self, seconds: float, resample: float) -> LogZ | None:
-        """The estimate of the finished repeats."""
-        repeats = self.finished[1:]
-        if not repeats:
-            return None
-        log_weights = np.stack([repeat.log_weights for repeat in repeats])
-        value, error, effective = log_mean(log_weights.reshape(-1))
-        has_scale = self.annealing.kernel.scale_range(self.annealing.target) is not None
-        return LogZ(
-            value=value,
-            error=error,
-            effective=effective,
-            by_repeat=np.array([log_mean(one)[0] for one in log_weights]),
-            log_weights=log_weights,
-            acceptance=float(np.mean([repeat.acceptance for repeat in repeats])),
-            scale=float(repeats[0].scales.mean()) if has_scale else None,
-            samples=np.concatenate([repeat.samples for repeat in repeats]),
-            seconds=seconds,
-            resample=resample,
-        )
-
-
-def _read(path: Path, fingerprint: dict[str, Any]) -> list[_Repeat]:
-    """The repeats in a file, the pilot first; none if there is no file."""
-    if not path.exists():
-        files.check_writable(path, overwrite=False)
-        return []
-    found = storage.read(path, KIND)
-    differ = differences(found.about["fingerprint"], fingerprint)
-    if differ:
-        raise FileError(
-            f"{path} holds repeats of another estimate: {'; '.join(differ)}. Remove it to begin "
-            "again."
-        )
-    columns = (found.arrays[name] for name in _Repeat._fields)
-    return [_Repeat(*parts) for parts in zip(*columns, strict=True)]
-
-
-def _fingerprint(annealing: Annealing, chains: int, key: Key[Array, ""]) -> dict[str, Any]:
-    """All that decides a repeat."""
-    parts = {**annealing._asdict(), "chains": chains, "key": key}
-    return {name: identity(part) for name, part in parts.items()}
+    return values

@@ -1,4 +1,4 @@
-"""Chains that walk from the base to a target: the compiled part of annealed importance sampling.
+"""Chains that walk between a base and a target: the compiled part of annealed importance sampling.
 
 The target of each step is `Tempered` at its own beta. A chain carries what base and target say of
 its state, so that another beta needs no evaluation. Where weights have become uneven, chains are
@@ -14,9 +14,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from hopscale import loop
 from hopscale.kernels.kernel import ChainState, Kernel
 from hopscale.learn.compiling import compiled
-from hopscale.learn.ebm import draw_base
 from hopscale.loop import Chains
-from hopscale.targets import Bernoulli, Tempered
+from hopscale.target import State
+from hopscale.targets import Tempered
 from hopscale.tune import Tuner
 
 
@@ -25,7 +25,7 @@ class Annealing(NamedTuple):
 
     Attributes:
         target: the path's ends, at any beta.
-        betas: from 0 to 1.
+        betas: from 0 to 1; from 1 to 0 for chains that walk back.
         resample: chains are resampled where fewer than this share of them is effective; None:
             never.
     """
@@ -42,7 +42,7 @@ class Weights(NamedTuple):
 
     Attributes:
         log_weights: of the chains.
-        ancestors: which draw of the base each chain descends from.
+        ancestors: which of the states at the beginning each chain descends from.
         scales: those of the steps, by step.
         acceptance: the sum over steps of the mean acceptance probability.
     """
@@ -75,16 +75,16 @@ def _program(annealing: Annealing, key: Key[Array, ""]) -> loop.Program:
 
 
 @compiled()
-def start(annealing: Annealing, key: Key[Array, ""], chains: int, scales: Array) -> Walk:
-    """Exact draws of the base; the scales that a walk other than the pilot follows."""
-    key_base, key_walk, _ = jax.random.split(key, 3)
-    base, dtype = annealing.target.base, annealing.target.dtype
-    assert isinstance(base, Bernoulli)
+def start(annealing: Annealing, key: Key[Array, ""], x: State, scales: Array) -> Walk:
+    """Chains at the beginning; the scales that a walk other than the pilot follows."""
+    key_walk, _ = jax.random.split(key)
+    dtype = annealing.target.dtype
+    beginning = annealing._replace(target=annealing.target.at(annealing.betas[0]))
     return Walk(
-        chains=loop.start(_program(annealing, key_walk), draw_base(key_base, base, chains)),
+        chains=loop.start(_program(beginning, key_walk), x),
         weights=Weights(
-            log_weights=jnp.zeros(chains, dtype),
-            ancestors=jnp.arange(chains),
+            log_weights=jnp.zeros(len(x), dtype),
+            ancestors=jnp.arange(len(x)),
             scales=scales,
             acceptance=jnp.zeros((), dtype),
         ),
@@ -94,7 +94,7 @@ def start(annealing: Annealing, key: Key[Array, ""], chains: int, scales: Array)
 @compiled()
 def anneal(annealing: Annealing, key: Key[Array, ""], span: Span, walk: Walk) -> Walk:
     """Take steps along the path: step k goes from beta_k to beta_{k+1}."""
-    _, key_walk, key_resample = jax.random.split(key, 3)
+    key_walk, key_resample = jax.random.split(key)
 
     def prepare(step, chains: Chains, weights: Weights):
         rise = annealing.betas[step + 1] - annealing.betas[step]
@@ -136,7 +136,7 @@ def _temper(target: Tempered, states: ChainState) -> ChainState:
 
 
 def _weigh(rise: Float[Array, ""], states: ChainState, weights: Weights) -> Weights:
-    """What the weights gain as beta rises, where the chains are."""
+    """What the weights gain as beta rises or falls, where the chains are."""
     base, target = states.evaluation.cache
     gain = rise * (target.log_prob - base.log_prob)
     return weights._replace(log_weights=weights.log_weights + gain)

@@ -23,15 +23,22 @@ def exclusive(directory: Path):
     return files.exclusive(directory / LOCK, str(directory))
 
 
-def write(directory: Path, step: int, about: dict[str, Any], arrays: dict[str, Any]) -> Path:
-    """Write a checkpoint into the directory and remove all but the last two."""
+def write(
+    directory: Path,
+    step: int,
+    about: dict[str, Any],
+    arrays: dict[str, Any],
+    good: Path | None = None,
+) -> Path:
+    """Write a checkpoint into the directory and remove all but the last two, and the good one."""
     path = directory / f"step-{step:09d}{SUFFIX}"
     try:
         storage.write(path, KIND, {**about, "step": step}, arrays)
     except OSError as error:
         raise OSError(f"{error} The checkpoints before it are intact.") from error
     for old in paths(directory)[:-KEPT]:
-        old.unlink(missing_ok=True)
+        if old != good:
+            old.unlink(missing_ok=True)
     return path
 
 

@@ -1,8 +1,11 @@
 """The course of training as a figure."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from hopscale.learn.health import Crisis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -11,27 +14,37 @@ POINTS = 400
 PANELS = (
     ("mean f(data) - mean f(samples)", (("gap", ""),)),
     ("energy", (("energy_data", "data"), ("energy_samples", "samples"))),
+    ("norm of the gradient", (("gradient", ""),)),
     ("acceptance", (("acceptance", ""),)),
     ("scale R", (("scale", ""),)),
+    ("variety of samples, over the data's", (("variety", ""),)),
 )
+WIDE = 100.0  # a value beyond which an axis is logarithmic away from 0
 
 
-def curves(history: dict[str, np.ndarray], title: str = "") -> "Figure":
-    """The gap, the energies, acceptance and scale, each averaged over some 400 stretches."""
+def curves(
+    history: dict[str, np.ndarray], title: str = "", crises: Sequence[Crisis] = ()
+) -> "Figure":
+    """What training recorded, each averaged over some 400 stretches; crises are shaded."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.0, 5.5), dpi=150, layout="constrained")
-    for panel, (name, lines) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+    figure = Figure(figsize=(12.0, 5.5), dpi=120, layout="constrained")
+    for panel, (name, lines) in zip(figure.subplots(2, 3).flat, PANELS, strict=True):
         for key, label in lines:
             steps, means = _blocks(history[key])
             panel.plot(steps, means, label=label or None, linewidth=1.0)
+            if np.nanmax(np.abs(means), initial=0.0) > WIDE:
+                panel.set_yscale("symlog", linthresh=1.0)
+        for crisis in crises:
+            end = len(history["gap"]) if crisis.end is None else crisis.end
+            panel.axvspan(crisis.begin, end, color="tab:red", alpha=0.15, linewidth=0)
         panel.set_title(name, fontsize=10)
         panel.set_xlabel("iteration", fontsize=9)
         panel.grid(alpha=0.3)
         if len(lines) > 1:
             panel.legend(fontsize=8)
     if title:
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(f"{title}; shaded: crises" if crises else title, fontsize=11)
     return figure
 
 

@@ -102,7 +102,7 @@ def base_of(data, margin: float = MARGIN) -> Bernoulli:
 
 
 def draw_base(key: Key[Array, ""], base: Bernoulli, number: int) -> State:
-    """`number` independent states of the base."""
+    """`number` independent states of independent bits."""
     uniform = jax.random.uniform(key, (number, *base.shape), base.dtype)
     return (uniform < base.p[None]).astype(base.state_dtype)
 

@@ -39,7 +39,7 @@ def save(
         The files: training curves, states of the replay buffer, ends of long chains.
     """
     figures = {
-        "curves": curves(trained.history, f"EBM on {data}"),
+        "curves": curves(trained.history, f"EBM on {data}", trained.crises),
         "samples": grid(np.asarray(trained.samples)[:CHAINS], title="replay buffer"),
     }
     if long_run:

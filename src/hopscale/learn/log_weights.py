@@ -8,6 +8,9 @@ from jaxtyping import Float
 from hopscale.learn import tables
 
 RESAMPLES = 1_000
+BRIDGE_RESAMPLES = 200
+HALVINGS = 60
+AGREED = 0.5  # nats: two sides that are not further apart than twice that agree
 NEEDED_CHAINS = 10.0
 NEEDED_SHARE = 0.1
 
@@ -31,14 +34,24 @@ def needed_effective(chains: int) -> float:
 
 
 class LogZ(NamedTuple):
-    """An estimate of log Z.
+    r"""An estimate of log Z.
+
+    From one side, the estimate is the log of the mean weight of chains that walk from the base to
+    the target; few chains that find what counts make it too low. From two sides there are also
+    chains that walk back, from samples of the target: their mean weight estimates 1 / Z, and the
+    same lack makes that estimate of log Z too high. Samples that are not the target's own (of
+    chains that have not mixed, say) can spoil the upper side alone.
 
     Attributes:
-        value: the log of the mean weight of all chains of all repeats.
-        error: its standard error, by a bootstrap of families. It means nothing unless `reliable`:
-            a few heavy chains hide how many are missing.
-        effective: $(\\sum W)^2 / \\sum W^2$, the number of equal weights that would be as good.
-        by_repeat: log of the mean weight of each repeat.
+        value: log Z. From one side, the log of the mean weight of all chains of all repeats. From
+            two, without resampling, where the weights of both meet best (Bennett, 1976); with
+            resampling, the middle.
+        error: its standard error, by a bootstrap of families; from two sides at least half the
+            distance between them. From one side it means nothing unless `reliable`: a few heavy
+            chains hide how many are missing.
+        effective: $(\sum W)^2 / \sum W^2$, the number of equal weights that would be as good;
+            from two sides the smaller one.
+        by_repeat: log of the mean weight of each repeat, of the lower side.
         log_weights: of each family, the chains that descend from the same draw of the base: -inf
             if it died out. Without resampling a family is a chain.
         acceptance: mean acceptance probability along the path.
@@ -46,6 +59,9 @@ class LogZ(NamedTuple):
         samples: where the chains ended, at the model itself.
         seconds: of the call, compiling included.
         resample: as given.
+        lower: the mean over repeats of the log of the mean weight, whose expectation is not above
+            log Z.
+        upper: the same from chains that walk back, not below; None without.
     """
 
     value: float
@@ -58,10 +74,18 @@ class LogZ(NamedTuple):
     samples: np.ndarray
     seconds: float
     resample: float = 0.0
+    lower: float = float("nan")
+    upper: float | None = None
 
     @property
     def reliable(self) -> bool:
-        """Whether `value` is a measurement, by the rule of `reliable`."""
+        """Whether `value` is a measurement.
+
+        From two sides: if they are at most 1 nat apart and the error is below 0.5. From one: by
+        the rule of `hopscale.learn.reliable`.
+        """
+        if self.upper is not None:
+            return self.error <= AGREED
         return reliable(self.effective, self.log_weights.size)
 
     def __str__(self) -> str:
@@ -77,6 +101,12 @@ class LogZ(NamedTuple):
         """Why the estimate is not a measurement; empty if it is one."""
         if self.reliable:
             return ""
+        if self.upper is not None:
+            return (
+                f"not a measurement: the two sides are {self.upper - self.lower:.3g} nats apart, "
+                f"with an error of {self.error:.2g}, and {AGREED:g} is needed. Take more betas, "
+                "a base nearer to the target, or samples of longer chains."
+            )
         chains = self.log_weights.size
         return (
             f"not a measurement: {self.effective:.1f} of {chains} chains are effective, and "
@@ -87,6 +117,8 @@ class LogZ(NamedTuple):
     def _rows(self):
         doubt = "" if self.reliable else "  NOT MEASURED"
         yield "log Z", f"{self.value:.3f} ± {self.error:.2g}{doubt}"
+        if self.upper is not None:
+            yield "from below, from above", f"{self.lower:.3f}, {self.upper:.3f}"
         repeats, chains = self.log_weights.shape
         resampled = f", resampled below {self.resample:g}" if self.resample else ""
         yield "chains", f"{repeats:,} x {chains:,}{resampled}"
@@ -95,6 +127,71 @@ class LogZ(NamedTuple):
         if self.scale is not None:
             yield "scale R", f"{self.scale:.2f}"
         yield "seconds", f"{self.seconds:.1f}"
+
+
+class TwoSides(NamedTuple):
+    """What forward and backward chains say of log Z together."""
+
+    value: float
+    error: float
+    upper: float
+    effective: float
+
+
+def two_sides(forward: np.ndarray, backward: np.ndarray, resampled: bool) -> TwoSides:
+    """Log Z from the log-weights, by repeat and family, of chains that walk there, and back."""
+    lower, upper = mean_bound(forward), -mean_bound(backward)
+    _, lower_error, _ = log_mean(forward.reshape(-1))
+    _, upper_error, effective = log_mean(backward.reshape(-1))
+    value, error = (lower + upper) / 2, float(np.hypot(lower_error, upper_error)) / 2
+    if not resampled:
+        value, error = bridge(forward.reshape(-1), backward.reshape(-1))
+    return TwoSides(
+        value=value, error=max(error, abs(upper - lower) / 2), upper=upper, effective=effective
+    )
+
+
+def mean_bound(log_weights: Float[np.ndarray, "repeats chains"]) -> float:
+    """The mean over repeats of the log of the mean weight: by Jensen, not above log Z but by chance.
+
+    The log of the mean over all repeats is higher, and where few weights count it is so by chance.
+    """
+    return float(np.mean([log_mean(one)[0] for one in log_weights]))
+
+
+def bridge(forward: np.ndarray, backward: np.ndarray) -> tuple[float, float]:
+    r"""Bennett's estimate of log Z and its standard error, by a bootstrap of both sides.
+
+    With weights w of n chains that walk there and v of m that walk back, and l = log(m / n), it
+    solves
+
+    $$\sum \sigma(\log w + l - \log Z) = \sum \sigma(\log v - l + \log Z).$$
+    """
+    rng = np.random.default_rng(0)
+    n, m = len(forward), len(backward)
+    found = _meeting(forward[None], backward[None])
+    again = _meeting(
+        forward[rng.integers(0, n, (BRIDGE_RESAMPLES, n))],
+        backward[rng.integers(0, m, (BRIDGE_RESAMPLES, m))],
+    )
+    return float(found[0]), float(again.std(ddof=1))
+
+
+def _meeting(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
+    """The solution for each row, by halving an interval that holds it."""
+    shift = np.log(backward.shape[1] / forward.shape[1])
+    ends = np.concatenate([forward, -backward], axis=1)
+    low, high = ends.min(axis=1) - abs(shift) - 50, ends.max(axis=1) + abs(shift) + 50
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        there = _sigmoid(forward + shift - middle[:, None]).sum(axis=1)
+        back = _sigmoid(backward - shift + middle[:, None]).sum(axis=1)
+        low, high = np.where(there > back, middle, low), np.where(there > back, high, middle)
+    return (low + high) / 2
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
 def families(log_weights: np.ndarray, ancestors: np.ndarray) -> np.ndarray:

@@ -24,11 +24,14 @@ PRECISIONS = {
     "bfloat16": jax.lax.Precision.DEFAULT,  # inputs and weights of the convolutions rounded
 }
 
+STARTS = ("he", "uniform")
+
 
 class Conv(eqx.Module):
-    """A convolution over one image with channels last, zero beyond the border.
+    r"""A convolution over one image with channels last, zero beyond the border.
 
-    Weights start by He's rule, with variance 2 / (inputs of a site), and biases at 0.
+    With n inputs of a site, weights start uniform in $\pm \sqrt{6 / n}$ and biases at 0
+    (`start="he"`), or both uniform in $\pm 1 / \sqrt n$ (`start="uniform"`).
     """
 
     weight: Float[Array, "size size inputs outputs"]
@@ -36,12 +39,16 @@ class Conv(eqx.Module):
     stride: int = eqx.field(static=True)
     precision: str = eqx.field(static=True)
 
-    def __init__(self, inputs, outputs, size=3, stride=1, *, key, precision="default"):
+    def __init__(self, inputs, outputs, size=3, stride=1, *, key, precision="default", start="he"):
         check_precision(precision)
-        bound = math.sqrt(6 / (size * size * inputs))
-        shape = (size, size, inputs, outputs)
+        check_start(start)
+        fan_in, he = size * size * inputs, start == "he"
+        shape, bound = (size, size, inputs, outputs), math.sqrt((6 if he else 1) / fan_in)
         self.weight = jax.random.uniform(key, shape, minval=-bound, maxval=bound)
         self.bias = jnp.zeros(outputs)
+        if not he:
+            key_bias = jax.random.fold_in(key, 1)
+            self.bias = jax.random.uniform(key_bias, (outputs,), minval=-bound, maxval=bound)
         self.stride, self.precision = stride, precision
 
     def __call__(self, x: Maps) -> Maps:
@@ -61,26 +68,33 @@ class Conv(eqx.Module):
 class Residual(eqx.Module):
     r"""$x \mapsto s(\text{conv}(s(\text{conv}(x))) + \text{skip}(x))$, with s the swish.
 
-    The skip is the identity, or a 1 x 1 convolution where the block halves the image. The second
-    convolution starts at 0, so that a deep network is a shallow one at first.
+    The skip is the identity, or a 1 x 1 convolution where the block halves the image. With
+    `start="he"` the second convolution starts at 0, so that a deep network is a shallow one at
+    first.
     """
 
     first: Conv
     second: Conv
     skip: Conv | None
 
-    def __init__(self, channels: int, stride: int = 1, *, key, precision="default"):
+    def __init__(self, channels: int, stride: int = 1, *, key, precision="default", start="he"):
         keys = jax.random.split(key, 3)
-        self.first = Conv(channels, channels, 3, stride, key=keys[0], precision=precision)
-        second = Conv(channels, channels, key=keys[1], precision=precision)
-        self.second = eqx.tree_at(lambda conv: conv.weight, second, replace_fn=jnp.zeros_like)
+        how = {"precision": precision, "start": start}
+        self.first = Conv(channels, channels, 3, stride, key=keys[0], **how)
+        self.second = Conv(channels, channels, key=keys[1], **how)
+        if start == "he":
+            self.second = eqx.tree_at(lambda conv: conv.weight, self.second, replace_fn=_zeros)
         self.skip = None
         if stride > 1:
-            self.skip = Conv(channels, channels, 1, stride, key=keys[2], precision=precision)
+            self.skip = Conv(channels, channels, 1, stride, key=keys[2], **how)
 
     def __call__(self, x: Maps) -> Maps:
         out = self.second(jax.nn.silu(self.first(x)))
         return jax.nn.silu(out + (x if self.skip is None else self.skip(x)))
+
+
+def _zeros(array: Array) -> Array:
+    return jnp.zeros_like(array)
 
 
 class ResNet(eqx.Module):
@@ -89,27 +103,33 @@ class ResNet(eqx.Module):
     A 3 x 3 convolution, two residual blocks that halve the image, six that keep it, the mean over
     space, and a linear map to one number.
 
-    Its first weights are not those of the literature's code, whose network, untrained, gives all
-    images the same energy to four digits; see `Conv` and `Residual`.
-
     Args:
         channels: of every convolution; 64 in the paper.
         key: a seed or a JAX key for the weights.
         precision: of the convolutions: "default" (on an NVIDIA GPU, TF32), "highest" or
             "bfloat16". Everything between convolutions is in single precision.
+        start: how the convolutions' weights start: "he", by He's rule and those that close a
+            block at 0; or "uniform", as in the literature's code, whose network, untrained, gives
+            all images the same energy to four digits.
     """
 
     enter: Conv
     blocks: list[Residual]
     leave: eqx.nn.Linear
 
-    def __init__(self, channels: int = 64, key: int | Key[Array, ""] = 0, precision="default"):
+    def __init__(
+        self,
+        channels: int = 64,
+        key: int | Key[Array, ""] = 0,
+        precision: str = "default",
+        start: str = "he",
+    ):
         count("channels", channels, least=1)
         keys = jax.random.split(as_key(key), 10)
         strides = (2, 2, 1, 1, 1, 1, 1, 1)
-        self.enter = Conv(1, channels, key=keys[0], precision=precision)
+        self.enter = Conv(1, channels, key=keys[0], precision=precision, start=start)
         self.blocks = [
-            Residual(channels, stride, key=one, precision=precision)
+            Residual(channels, stride, key=one, precision=precision, start=start)
             for stride, one in zip(strides, keys[1:9], strict=True)
         ]
         self.leave = eqx.nn.Linear(channels, "scalar", key=keys[9])
@@ -127,18 +147,24 @@ class CNN(eqx.Module):
     Args:
         channels: of the first convolution; twice as many in the others.
         key: a seed or a JAX key for the weights.
-        precision: as for `ResNet`.
+        precision, start: as for `ResNet`.
     """
 
     convs: list[Conv]
     leave: eqx.nn.Linear
 
-    def __init__(self, channels: int = 16, key: int | Key[Array, ""] = 0, precision="default"):
+    def __init__(
+        self,
+        channels: int = 16,
+        key: int | Key[Array, ""] = 0,
+        precision: str = "default",
+        start: str = "he",
+    ):
         count("channels", channels, least=1)
         keys = jax.random.split(as_key(key), 4)
         sizes = ((1, channels, 1), (channels, 2 * channels, 2), (2 * channels, 2 * channels, 2))
         self.convs = [
-            Conv(inputs, outputs, 3, stride, key=one, precision=precision)
+            Conv(inputs, outputs, 3, stride, key=one, precision=precision, start=start)
             for (inputs, outputs, stride), one in zip(sizes, keys[:3], strict=True)
         ]
         self.leave = eqx.nn.Linear(2 * channels, "scalar", key=keys[3])
@@ -152,6 +178,8 @@ class CNN(eqx.Module):
 
 class MLP(eqx.Module):
     """Fully connected layers over all sites of a state, of any shape.
+
+    Weights and biases start uniform in 1 / sqrt(inputs), as in the literature's code.
 
     Args:
         shape: of a state.
@@ -174,9 +202,12 @@ class MLP(eqx.Module):
         return self.layers(x.reshape(-1))
 
 
-def by_name(name: str, shape, channels: int, key=0, precision: str = "default") -> eqx.Module:
-    """The network of that name for states of that shape."""
+def by_name(
+    name: str, shape, channels: int, key=0, precision: str = "default", start: str = "he"
+) -> eqx.Module:
+    """The network of that name for states of that shape; an mlp has one start alone."""
     check_precision(precision)
+    check_start(start)
     if name == "mlp":
         return MLP(shape, channels, key)
     if name not in ("resnet", "cnn"):
@@ -186,8 +217,12 @@ def by_name(name: str, shape, channels: int, key=0, precision: str = "default") 
             f"a {name} needs images, states of shape (height, width); got shape {tuple(shape)}. "
             "An mlp takes any shape."
         )
-    return (ResNet if name == "resnet" else CNN)(channels, key, precision)
+    return (ResNet if name == "resnet" else CNN)(channels, key, precision, start)
 
 
 def check_precision(precision: str) -> None:
     choice("precision", precision, PRECISIONS)
+
+
+def check_start(start: str) -> None:
+    choice("start", start, STARTS)

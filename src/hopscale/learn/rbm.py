@@ -26,8 +26,8 @@ from hopscale import host
 from hopscale.data import DataSet
 from hopscale.host import Interrupted
 from hopscale.learn import rbm_file, tables
+from hopscale.learn.health import DivergedError
 from hopscale.learn.rbm_file import Learner, RBMRecipe
-from hopscale.learn.trained import DivergedError
 from hopscale.target import State
 from hopscale.targets import RBM
 from hopscale.validate import as_key, count, fits, instance

@@ -7,11 +7,8 @@ import numpy as np
 
 from hopscale.learn import tables
 from hopscale.learn.ebm import EBM
+from hopscale.learn.health import Crisis
 from hopscale.target import State
-
-
-class DivergedError(ArithmeticError):
-    """Training produced numbers that are not finite, or energies beyond the limit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +21,10 @@ class Trained:
         samples: the replay buffer, where the chains are.
         scale: the kernel's scale at the end; None for kernels without.
         history: by iteration: "gap" (mean f(data) - mean f(samples)), "energy_data",
-            "energy_samples", "acceptance", "scale", "gradient" (its norm).
+            "energy_samples", "acceptance", "scale", "gradient" (its norm), "variety" (of the
+            samples, over that of the data).
+        crises: stretches in which the gap was open; the last one may still be
+            (`hopscale.learn.health`).
         iterations: taken in all, before a resume too.
         seconds: of this call's iterations, without compiling.
         compile_seconds: of this call.
@@ -37,11 +37,17 @@ class Trained:
     samples: State
     scale: float | None
     history: dict[str, np.ndarray]
+    crises: tuple[Crisis, ...]
     iterations: int
     seconds: float
     compile_seconds: float
     checkpoint: Path | None
     interrupted: bool
+
+    @property
+    def in_crisis(self) -> bool:
+        """Whether training ended while the gap was open."""
+        return bool(self.crises) and self.crises[-1].end is None
 
     def __str__(self) -> str:
         return tables.text(self.__rich__())
@@ -62,6 +68,10 @@ class Trained:
         }
         yield "f(data) - f(samples)", f"{recent['gap']:.4g}"
         yield "energy of data", f"{recent['energy_data']:.4g}"
+        yield "variety of samples", f"{recent['variety']:.2f} of the data's"
+        if self.crises:
+            left = ", NOT OVER: take more iterations" if self.in_crisis else ""
+            yield "crises", f"{len(self.crises)}, the last in {self.crises[-1]}{left}"
         yield "acceptance", f"{recent['acceptance']:.3f}"
         if self.scale is not None:
             yield "scale R", f"{self.scale:.2f} of {self.model.num_sites:,} sites"

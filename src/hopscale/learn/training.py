@@ -21,8 +21,9 @@ from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
 from hopscale.learn.arguments import kernel_and_tuner
 from hopscale.learn.ebm import EBM
-from hopscale.learn.pcd import PCD, RECORDED, Training
-from hopscale.learn.trained import DivergedError, Trained
+from hopscale.learn.health import RECORDED, DivergedError, Health, Trouble
+from hopscale.learn.pcd import PCD, Training
+from hopscale.learn.trained import Trained
 from hopscale.storage import Stored
 from hopscale.tune import Tuner
 from hopscale.validate import as_key, count, fits, images, instance, number
@@ -76,7 +77,9 @@ def train_ebm(
 
     Raises:
         ValueError, TypeError, MemoryError: for arguments that cannot work, before any iteration.
-        DivergedError: naming the last checkpoint, from before training diverged.
+        DivergedError, CollapsedError: training came to nothing; `.reason` says how, in the words
+            of `hopscale.learn.health`, and the message names the last good checkpoint. A crisis
+            that ends raises nothing: `Trained.crises` tells of it.
         CheckpointError: the checkpoints are damaged or of another run.
         Interrupted: after Ctrl-C or SIGTERM, and after a last checkpoint: a KeyboardInterrupt with
             what training left, as `.partial`.
@@ -164,6 +167,8 @@ class _Trainer:
         self.directory: Path | None = None
         self.checkpoint: Path | None = None
         self.saved: int | None = None
+        self.good: Path | None = None  # the last checkpoint that is not of a crisis
+        self.health = Health(settings.crisis, settings.limit, settings.patience)
 
     # -- Checkpoints. ----------------------------------------------------------------------------
 
@@ -186,6 +191,8 @@ class _Trainer:
         self.history = [found.arrays["history"]]
         self.done = self.first = int(found.about["step"])
         self.checkpoint, self.saved = found.path, self.done
+        self.health.read(self.history[0])
+        self.good = None if self.health.in_crisis else found.path
 
     def save(self) -> None:
         """Write a checkpoint, unless the last one is of this step."""
@@ -194,8 +201,10 @@ class _Trainer:
             return
         about = {"fingerprint": self.fingerprint, "notes": self.notes}
         arrays = packing.packed(self.state, self.training.base, self._history())
-        self.checkpoint = checkpoints.write(self.directory, self.done, about, arrays)
+        self.checkpoint = checkpoints.write(self.directory, self.done, about, arrays, self.good)
         self.saved = self.done
+        if not self.health.in_crisis:
+            self.good = self.checkpoint
 
     # -- What `host.drive` calls. ----------------------------------------------------------------
 
@@ -215,11 +224,12 @@ class _Trainer:
     def advance(self, steps: int) -> None:
         """Take iterations, and collect what they recorded."""
         began = time.perf_counter()
-        taken, diverged = self._call(steps)
+        taken = self._call(steps)
         self.seconds += time.perf_counter() - began
         self.history.append(np.asarray(self.records)[:taken].copy())
-        if diverged:
-            self._raise_diverged(self.done + taken)
+        trouble = self.health.read(self.history[-1])
+        if trouble is not None:
+            raise self._error(trouble)
         self.done += taken
         if self.directory is not None and self.done % self.every == 0:
             self.save()
@@ -246,24 +256,33 @@ class _Trainer:
         self._call(0)
         self.compile_seconds = time.perf_counter() - began
 
-    def _call(self, iterations: int) -> tuple[int, bool]:
+    def _call(self, iterations: int) -> int:
+        """How many were taken: fewer where numbers are not finite or beyond the limit."""
         fixed = (self.training, jnp.asarray(iterations, jnp.int32))
-        self.state, self.records, taken, diverged = pcd.advance(fixed, self.state, self.records)
-        return int(taken), bool(diverged)
+        self.state, self.records, taken, _ = pcd.advance(fixed, self.state, self.records)
+        return int(taken)
 
-    def _raise_diverged(self, iteration: int):
-        last = dict(zip(RECORDED, self.history[-1][-1].tolist(), strict=True))
+    def _error(self, trouble: Trouble) -> Exception:
+        """Says what came of training, and what to do."""
+        error = trouble.error
         where = (
-            "No checkpoint was written."
-            if self.checkpoint is None
-            else f"The last good checkpoint is {self.checkpoint}."
+            "No good checkpoint was written."
+            if self.good is None
+            else f"The last good checkpoint is {self.good}."
         )
-        raise DivergedError(
-            f"training diverged at iteration {iteration}: the gap of the energies is "
-            f"{last['gap']:.4g} (the limit is {self.settings.limit:g}), the norm of the gradient "
-            f"{last['gradient']:.4g}. {where} Begin a new run with more steps, a smaller rate, or "
-            "clipped gradients; the same one resumed would go the same way."
+        what = "diverged" if error is DivergedError else "collapsed"
+        return error(
+            f"training {what} at iteration {trouble.iteration}, {trouble.reason}: {trouble.text}. "
+            f"{where} Begin a new run with more steps, a smaller rate, a longer warm-up, a smaller "
+            "buffer or a higher precision; the same one resumed would go the same way.",
+            reason=trouble.reason,
+            iteration=trouble.iteration,
+            history=self._named_history(),
+            crises=tuple(self.health.crises),
         )
+
+    def _named_history(self) -> dict[str, np.ndarray]:
+        return dict(zip(RECORDED, self._history().T, strict=True))
 
     def _history(self) -> np.ndarray:
         return np.concatenate([np.zeros((0, len(RECORDED)), np.float32), *self.history])
@@ -278,7 +297,8 @@ class _Trainer:
             last=EBM(self.state.network, base),
             samples=self.state.buffer,
             scale=float(np.mean(np.asarray(self.state.tuner.scale))) if has_scale else None,
-            history=dict(zip(RECORDED, self._history().T, strict=True)),
+            history=self._named_history(),
+            crises=tuple(self.health.crises),
             iterations=self.done,
             seconds=self.seconds,
             compile_seconds=self.compile_seconds,

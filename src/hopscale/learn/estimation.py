@@ -1,0 +1,217 @@
+"""The repeats of an estimate of log Z, one after the other, with what is done in a file."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from hopscale import files, storage
+from hopscale.identity import differences, identity
+from hopscale.learn import annealing as paths
+from hopscale.learn.annealing import Annealing, Span, Walk
+from hopscale.learn.ebm import draw_base
+from hopscale.learn.log_weights import LogZ, families, log_mean, mean_bound, two_sides
+from hopscale.learn.mixture import Mixture
+from hopscale.storage import FileError
+from hopscale.target import State
+
+KIND = "repeats of an estimate of log Z"
+
+
+class Repeat(NamedTuple):
+    """What a repeat leaves; the weights are those of families."""
+
+    log_weights: np.ndarray
+    scales: np.ndarray
+    acceptance: np.ndarray
+    samples: np.ndarray
+
+    @staticmethod
+    def of(walk: Walk) -> "Repeat":
+        weights = walk.weights
+        return Repeat(
+            log_weights=families(np.asarray(weights.log_weights), np.asarray(weights.ancestors)),
+            scales=np.asarray(weights.scales),
+            acceptance=np.asarray(weights.acceptance) / len(weights.scales),
+            samples=np.asarray(walk.chains.states.x),
+        )
+
+
+class Estimation:
+    """As a `host.Job`: a pilot that tunes the scales, then the repeats; and again for the way back.
+
+    Args:
+        annealing: the path.
+        chains: of each repeat.
+        repeats: how many, each way.
+        key: of everything random.
+        file: for finished repeats; None for none.
+        samples: of the target, from which chains walk back; None for one way alone.
+    """
+
+    def __init__(
+        self,
+        annealing: Annealing,
+        chains: int,
+        repeats: int,
+        key: Key[Array, ""],
+        file: str | Path | None,
+        samples: np.ndarray | None,
+    ):
+        self.annealing, self.chains, self.repeats, self.key = annealing, chains, repeats, key
+        self.samples, self.ways = samples, 1 if samples is None else 2
+        self.steps = len(annealing.betas) - 1  # of a repeat
+        self.file = None if file is None else Path(file)
+        self.fingerprint: dict[str, Any] = {}
+        self.finished: list[list[Repeat]] = [[] for _ in range(self.ways)]  # the pilots first
+        if self.file is not None:
+            self.fingerprint = _fingerprint(annealing, chains, key, samples)
+            found = _read(self.file, self.fingerprint, self.ways)
+            self.finished = [repeats_[: repeats + 1] for repeats_ in found]
+        self.walk: Walk | None = None
+        self.done = 0  # steps of the present repeat
+
+    # -- What `host.drive` calls. ----------------------------------------------------------------
+
+    @property
+    def phases(self) -> dict[str, int]:
+        return {"annealing": self.ways * (self.repeats + 1) * self.steps}
+
+    @property
+    def at(self) -> tuple[str, int]:
+        return "annealing", sum(map(len, self.finished)) * self.steps + self.done
+
+    def room(self) -> int:
+        """Steps until the end of the repeat."""
+        return 0 if self._way() is None else self.steps - self.done
+
+    def advance(self, steps: int) -> None:
+        way = self._way()
+        assert way is not None
+        finished, annealing = self.finished[way], self.annealing
+        if way:
+            annealing = annealing._replace(betas=annealing.betas[::-1])
+        key = jax.random.fold_in(jax.random.fold_in(self.key, way), len(finished))
+        key_begin, key_walk = jax.random.split(key)
+        pilot = not finished
+        if self.walk is None:
+            dtype = annealing.target.dtype
+            scales = np.ones(self.steps, dtype) if pilot else finished[0].scales
+            x = self._begin(way, len(finished), key_begin)
+            self.walk = paths.start(annealing, key_walk, x, jnp.asarray(scales))
+        span = Span(
+            first=jnp.asarray(self.done, jnp.int32),
+            steps=jnp.asarray(steps, jnp.int32),
+            pilot=jnp.asarray(pilot),
+        )
+        walk = paths.anneal(annealing, key_walk, span, self.walk)
+        self.walk = jax.block_until_ready(walk)
+        self.done += steps
+        if self.done == self.steps:
+            finished.append(Repeat.of(walk))
+            self.walk, self.done = None, 0
+            self._write()
+
+    def status(self) -> dict[str, float]:
+        return {}
+
+    # -- How. ------------------------------------------------------------------------------------
+
+    def _way(self) -> int | None:
+        """0 on the way to the target, 1 on the way back, None at the end."""
+        for way, finished in enumerate(self.finished):
+            if len(finished) <= self.repeats:
+                return way
+        return None
+
+    def _begin(self, way: int, repeat: int, key: Key[Array, ""]) -> State:
+        """Where the chains of a repeat begin: draws of the base, or samples of the target."""
+        if way == 0:
+            return _draw(self.annealing.target.base, key, self.chains)
+        assert self.samples is not None
+        order = jax.random.permutation(jax.random.fold_in(self.key, 1), len(self.samples))
+        turn = (repeat * self.chains + np.arange(self.chains)) % len(self.samples)
+        dtype = self.annealing.target.state_dtype
+        return jnp.asarray(self.samples[np.asarray(order)[turn]], dtype)
+
+    def _write(self) -> None:
+        """Write all finished repeats to the file."""
+        if self.file is None:
+            return
+        columns = {
+            f"{name}_{way}": np.stack([getattr(repeat, name) for repeat in finished])
+            for way, finished in enumerate(self.finished)
+            for name in Repeat._fields
+            if finished
+        }
+        storage.write(self.file, KIND, {"fingerprint": self.fingerprint}, columns)
+
+    # -- The estimate. ---------------------------------------------------------------------------
+
+    @property
+    def repeats_done(self) -> int:
+        return sum(max(len(finished) - 1, 0) for finished in self.finished)
+
+    def result(self, seconds: float, resample: float) -> LogZ | None:
+        """The estimate of the finished repeats."""
+        forward, *backward = (finished[1:] for finished in self.finished)
+        if not forward:
+            return None
+        log_weights = np.stack([repeat.log_weights for repeat in forward])
+        value, error, effective = log_mean(log_weights.reshape(-1))
+        upper = None
+        if backward and backward[0]:
+            back = np.stack([repeat.log_weights for repeat in backward[0]])
+            both = two_sides(log_weights, back, bool(resample))
+            value, error, upper = both.value, both.error, both.upper
+            effective = min(effective, both.effective)
+        has_scale = self.annealing.kernel.scale_range(self.annealing.target) is not None
+        return LogZ(
+            value=value,
+            error=error,
+            effective=effective,
+            by_repeat=np.array([log_mean(one)[0] for one in log_weights]),
+            log_weights=log_weights,
+            acceptance=float(np.mean([repeat.acceptance for repeat in forward])),
+            scale=float(forward[0].scales.mean()) if has_scale else None,
+            samples=np.concatenate([repeat.samples for repeat in forward]),
+            seconds=seconds,
+            resample=resample,
+            lower=mean_bound(log_weights),
+            upper=upper,
+        )
+
+
+@eqx.filter_jit
+def _draw(base, key: Key[Array, ""], number: int) -> State:
+    return base.draw(key, number) if isinstance(base, Mixture) else draw_base(key, base, number)
+
+
+def _read(path: Path, fingerprint: dict[str, Any], ways: int) -> list[list[Repeat]]:
+    """The repeats in a file by way, the pilots first; none if there is no file."""
+    if not path.exists():
+        files.check_writable(path, overwrite=False)
+        return [[] for _ in range(ways)]
+    found = storage.read(path, KIND)
+    differ = differences(found.about["fingerprint"], fingerprint)
+    if differ:
+        raise FileError(
+            f"{path} holds repeats of another estimate: {'; '.join(differ)}. Remove it to begin "
+            "again."
+        )
+
+    def repeats(way: int) -> list[Repeat]:
+        columns = [found.arrays.get(f"{name}_{way}", ()) for name in Repeat._fields]
+        return [Repeat(*parts) for parts in zip(*columns, strict=True)]
+
+    return [repeats(way) for way in range(ways)]
+
+
+def _fingerprint(annealing: Annealing, chains: int, key, samples) -> dict[str, Any]:
+    """All that decides a repeat."""
+    parts = {**annealing._asdict(), "chains": chains, "key": key, "reverse_from": samples}
+    return {name: identity(part) for name, part in parts.items()}

@@ -1,0 +1,34 @@
+"""What a deep EBM is trained with where nothing is said: by the size of the images."""
+
+import dataclasses
+import math
+
+from hopscale.learn.pcd import PCD
+
+SMALL_SITES = 256  # up to which images are small
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A network, for how long it learns, and how."""
+
+    network: str
+    channels: int
+    iterations: int
+    settings: PCD
+
+
+# Grathwohl et al. (2021): images of 28 x 28.
+LITERATURE = Recipe(network="resnet", channels=64, iterations=50_000, settings=PCD())
+# Seconds on a CPU, for images such as the embedded digits.
+SMALL = Recipe(
+    network="mlp",
+    channels=64,
+    iterations=5_000,
+    settings=PCD(steps=10, rate=1e-3, warmup=500, buffer=1_000, average=0.998),
+)
+
+
+def recipe_for(shape: tuple[int, ...]) -> Recipe:
+    """The recipe for images of that shape."""
+    return SMALL if math.prod(shape) <= SMALL_SITES else LITERATURE

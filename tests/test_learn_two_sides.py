@@ -1,0 +1,170 @@
+"""Log Z from two sides, and from a mixture, against enumeration."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hopscale as hs
+from hopscale.learn import Mixture, log_likelihood, log_z
+from hopscale.learn.log_weights import bridge, two_sides
+from test_learn_ais import ERRORS, SHAPE, model, truth
+
+CHAINS, BETAS, REPEATS = 100, 12, 9  # those of test_learn_ais: the same programs
+CHANCE = 0.5  # four standard errors of a bound, from repeats that differ by 0.4
+
+
+def exact_samples(target, number=CHAINS * (REPEATS + 1)):
+    rng = np.random.default_rng(7)
+    p = np.asarray(hs.check.probabilities(target))
+    return hs.check.states(target)[rng.choice(len(p), number, p=p / p.sum())]
+
+
+def two(target, samples, **more):
+    options = {"chains": CHAINS, "betas": BETAS, "repeats": REPEATS, **more}
+    return log_z(target, reverse_from=samples, **options)
+
+
+def mixture():
+    rng = np.random.default_rng(1)
+    return Mixture([0.2, 0.5, 0.3], rng.uniform(0.1, 0.9, (3, *SHAPE)))
+
+
+@pytest.mark.parametrize("resample", [0.0, 0.5])
+def test_two_sides_meet_at_log_z(resample):
+    target = model(3.0)  # too few betas for one side: it is too low, as the upper side tells
+    found = two(target, exact_samples(target), resample=resample)
+    z = truth(target)
+    assert found.lower - CHANCE < z < found.upper + CHANCE
+    assert abs(found.value - z) < 2 * found.error
+    assert found.error >= (found.upper - found.lower) / 2
+
+
+def test_two_sides_that_agree_are_a_measurement():
+    target = model()
+    found = two(target, exact_samples(target), resample=0.0)
+    assert abs(found.value - truth(target)) < ERRORS * found.error
+    assert found.error < 0.05
+    assert found.reliable
+    assert "from below, from above" in str(found)
+    assert log_likelihood(target, exact_samples(target, 5), found).reliable
+
+
+def test_chains_back_from_states_that_are_not_samples_fail_that_test():
+    target = model()
+    wrong = two(target, np.zeros((CHAINS, *SHAPE), np.int8), resample=0.0)
+    assert abs(wrong.upper - truth(target)) > 0.5
+
+
+def test_two_sides_far_apart_are_no_measurement():
+    target = model(50.0)
+    found = two(target, exact_samples(target), resample=0.5)
+    assert found.upper - found.lower > 2
+    assert not found.reliable
+    assert "the two sides are" in found.warning
+
+
+def test_steps_at_each_beta_narrow_the_gap():
+    target = model(3.0)
+    gaps = []
+    for betas, steps in ((3, 1), (3, 4)):  # the second has as many steps as BETAS
+        found = two(target, exact_samples(target), betas=betas, steps=steps, resample=0.0)
+        assert found.lower - CHANCE < truth(target) < found.upper + CHANCE
+        gaps.append(found.upper - found.lower)
+    assert gaps[1] < gaps[0]
+
+
+def test_bennetts_estimate_of_normal_weights():
+    """Of log-weights N(m - s^2/2, s^2) the ones back are N(-m - s^2/2, s^2), and log Z is m."""
+    rng = np.random.default_rng(3)
+    m, s = 40.0, 3.0
+    forward = rng.normal(m - s**2 / 2, s, 3_000)
+    backward = rng.normal(-m - s**2 / 2, s, 1_000)
+    value, error = bridge(forward, backward)
+    assert abs(value - m) < ERRORS * error
+    assert error < 0.15
+    both = two_sides(forward.reshape(10, -1), backward.reshape(10, -1), resampled=False)
+    assert both.value == value
+    assert both.error >= error
+    assert both.upper > m
+    swapped, _ = bridge(backward, forward)
+    assert np.isclose(swapped, -value)
+
+
+def test_a_mixture_is_normalised_and_its_ratios_are_exact():
+    target = mixture()
+    x = jnp.asarray(hs.check.states(target))
+    log_p = np.asarray(jax.vmap(target.log_prob)(x))
+    assert abs(np.logaddexp.reduce(log_p)) < 1e-4
+    sites = jnp.eye(12, dtype=jnp.int8).reshape(12, *SHAPE)
+    for one in x[::701]:
+        flipped = jax.vmap(target.log_prob)(one[None] ^ sites)
+        needed = (flipped - target.log_prob(one)).reshape(SHAPE)
+        np.testing.assert_allclose(target.log_ratios(one), needed, atol=1e-4)
+
+
+def test_draws_of_a_mixture_have_its_moments():
+    target = mixture()
+    x = np.asarray(target.draw(jax.random.key(0), 20_000), np.float64).reshape(20_000, -1)
+    p, w = np.asarray(target.p, np.float64).reshape(3, -1), np.asarray(target.weights)
+    pairs = np.einsum("c,ci,cj->ij", w, p, p)
+    off = ~np.eye(12, dtype=bool)
+    assert np.abs(x.mean(axis=0) - w @ p).max() < 0.02
+    assert np.abs((x.T @ x / len(x) - pairs)[off]).max() < 0.02
+
+
+def test_a_mixture_is_found_again():
+    target = Mixture([0.3, 0.7], np.stack([np.full(SHAPE, 0.1), np.full(SHAPE, 0.9)]))
+    x = np.asarray(target.draw(jax.random.key(0), 2_000))
+    found = Mixture.fit(x, 2, iterations=20)
+    first, second = np.argsort(np.asarray(found.weights))
+    np.testing.assert_allclose(found.weights[np.array([first, second])], [0.3, 0.7], atol=0.05)
+    np.testing.assert_allclose(found.p[second], np.full(SHAPE, 0.9), atol=0.06)
+
+
+def test_a_mixture_of_samples_is_a_better_base():
+    target = model(3.0)
+    samples = exact_samples(target)
+    base = Mixture.fit(samples[:500], 8, iterations=30)
+    near = log_z(target, base, chains=CHAINS, betas=BETAS, repeats=REPEATS, resample=0.0)
+    far = log_z(target, chains=CHAINS, betas=BETAS, repeats=REPEATS, resample=0.0)
+    assert abs(near.value - truth(target)) < ERRORS * near.error
+    assert near.effective > 2 * far.effective
+
+
+def test_finished_ways_are_not_computed_again(tmp_path):
+    options = {"chains": CHAINS, "betas": BETAS, "resample": 0.0, "keep": tmp_path / "repeats"}
+    samples = exact_samples(model())
+    one = log_z(model(), reverse_from=samples, repeats=1, **options)
+    again = log_z(model(), reverse_from=samples, repeats=1, **options)
+    assert (one.value, one.upper) == (again.value, again.upper)
+    with pytest.raises(ValueError, match="another estimate: .*reverse_from"):
+        log_z(model(), reverse_from=1 - samples, repeats=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("at least as many states as there are chains, 100", {"reverse_from": np.zeros((5, 3, 4))}),
+        ("target's shape", {"reverse_from": np.zeros((100, 12))}),
+        ("steps must be at least 1", {"steps": 0}),
+        ("hs.learn.Mixture.fit", {"base": model()}),
+    ],
+)
+def test_what_cannot_work_says_so(words, wrong):
+    with pytest.raises((ValueError, TypeError), match=words):
+        log_z(model(), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("with sum 1", lambda: Mixture([0.5, 0.6], np.full((2, 3), 0.5))),
+        ("as many as", lambda: Mixture([1.0], np.full((2, 3), 0.5))),
+        ("strictly inside", lambda: Mixture([1.0], np.ones((1, 3)))),
+        ("at least 50 states", lambda: Mixture.fit(np.zeros((5, 3)))),
+    ],
+)
+def test_a_mixture_that_cannot_be_says_so(words, wrong):
+    with pytest.raises(ValueError, match=words):
+        wrong()
