@@ -138,7 +138,7 @@ def test_finished_ways_are_not_computed_again(tmp_path):
     one = log_z(model(), reverse_from=samples, repeats=1, **options)
     again = log_z(model(), reverse_from=samples, repeats=1, **options)
     assert (one.value, one.upper) == (again.value, again.upper)
-    with pytest.raises(ValueError, match="another estimate: .*reverse_from"):
+    with pytest.raises(ValueError, match=r"another estimate: .*reverse_from"):
         log_z(model(), reverse_from=1 - samples, repeats=1, **options)
 
 

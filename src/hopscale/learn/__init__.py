@@ -6,6 +6,7 @@ from hopscale.learn.ebm import EBM, base_of
 from hopscale.learn.health import CollapsedError, Crisis, DivergedError, TrainingError
 from hopscale.learn.likelihood import LogLikelihood, log_likelihood
 from hopscale.learn.log_weights import LogZ, reliable
+from hopscale.learn.measure import measure_log_z
 from hopscale.learn.mixture import Mixture
 from hopscale.learn.networks import CNN, MLP, ResNet
 from hopscale.learn.packing import load_model
@@ -37,6 +38,7 @@ __all__ = [
     "load_rbm",
     "log_likelihood",
     "log_z",
+    "measure_log_z",
     "reliable",
     "train_ebm",
     "train_rbm",

@@ -54,17 +54,22 @@ def save(
 
 def long_chains(model: EBM, steps: int, seed: int) -> np.ndarray:
     """Where chains of adaptive LBP are, long after they began at draws of the base."""
+    return settled(model, draw_base(jax.random.key(seed), model.base, CHAINS), steps, seed)
+
+
+def settled(model: EBM, x, steps: int, seed: int) -> np.ndarray:
+    """Where chains of adaptive LBP are after `steps` steps from states x, one chain each."""
     with warnings.catch_warnings():
-        # The picture is of where chains are; whether they agree is not asked.
+        # It is asked where chains are, not whether they agree.
         warnings.simplefilter("ignore", ConvergenceWarning)
         run = sample(
             model,
             LBP("sqrt"),
-            chains=CHAINS,
+            chains=len(x),
             warmup=steps - steps // 2,
             draws=max(steps // 2, 1),
             key=seed,
-            init=draw_base(jax.random.key(seed), model.base, CHAINS),
+            init=x,
             progress=False,
         )
     return run.last

@@ -152,7 +152,7 @@ def two_sides(forward: np.ndarray, backward: np.ndarray, resampled: bool) -> Two
 
 
 def mean_bound(log_weights: Float[np.ndarray, "repeats chains"]) -> float:
-    """The mean over repeats of the log of the mean weight: by Jensen, not above log Z but by chance.
+    """The mean over repeats of the log of the mean weight: not above log Z but by chance (Jensen).
 
     The log of the mean over all repeats is higher, and where few weights count it is so by chance.
     """

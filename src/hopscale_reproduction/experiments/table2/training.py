@@ -29,35 +29,16 @@ class Training:
     def run(self, cell: TrainingCell, context: Context) -> Results:
         images = load(cell.data, context.data_dir)
         try:
-            trained = _train(cell, images, context)
-        except learn.DivergedError as error:
-            # What the message says after that is of a checkpoint that is removed now.
-            return {"diverged": True, "why": str(error).partition(". ")[0]}
+            trained = train(cell, images, context)
+        except learn.TrainingError as error:
+            return failure(error)
         if cell.is_first_reference:
             _draw(cell, trained, context.folder / PICTURES)
-        profile = cell.profile
-        normalizer = learn.log_z(
-            trained.model,
-            chains=profile.chains,
-            betas=profile.betas,
-            repeats=profile.repeats,
-            resample=profile.resample,
-            key=cell.seed,
-            progress=True,
-        )
-        if len(normalizer.by_repeat) < profile.repeats:
+        normalizer = measure(cell, images, trained)
+        if len(normalizer.by_repeat) < cell.profile.repeats:
             raise KeyboardInterrupt
         score = learn.log_likelihood(trained.model, images.binarized(0, "valid"), normalizer)
-        return {
-            "diverged": False,
-            "log_likelihood": score.value,
-            "error": score.error,
-            "effective": normalizer.effective,
-            "log_z": normalizer.by_repeat.tolist(),
-            "scale": trained.scale,
-            "acceptance": float(np.mean(trained.history["acceptance"][-500:])),
-            "training_seconds": trained.seconds,
-        }
+        return {**course(trained), **likelihood(score, normalizer)}
 
     def stored(self, cell: TrainingCell, results: Results, context: Context) -> None:
         """Remove the checkpoints, and say what came of the model."""
@@ -73,17 +54,89 @@ class Training:
             context.say(_forecast(cell, results["seconds"]))
 
 
-def _train(cell: TrainingCell, images: Any, context: Context) -> Any:
-    """Train, from a checkpoint if an earlier run left any."""
-    profile, left = cell.profile, context.seconds_left()
+def failure(error: learn.TrainingError) -> Results:
+    """What is stored of a model that diverged or collapsed, and why."""
+    # What the message says after that is of a checkpoint that is removed now.
+    why = str(error).partition(". ")[0]
+    return {
+        "diverged": True,
+        "reason": error.reason,
+        "iteration": error.iteration,
+        "why": why,
+        "crises": [list(crisis) for crisis in error.crises],
+    }
+
+
+def course(trained: learn.Trained) -> Results:
+    """What is stored of training."""
+    last = {name: float(np.mean(values[-500:])) for name, values in trained.history.items()}
+    return {
+        "diverged": False,
+        "reason": "in crisis" if trained.in_crisis else "trained",
+        "crises": [list(crisis) for crisis in trained.crises],
+        "scale": trained.scale,
+        "acceptance": last["acceptance"],
+        "gap": last["gap"],
+        "variety": last["variety"],
+        "training_seconds": trained.seconds,
+    }
+
+
+def likelihood(score: learn.LogLikelihood, normalizer: learn.LogZ) -> Results:
+    """What is stored of the estimate."""
+    return {
+        "log_likelihood": score.value,
+        "error": score.error,
+        "measured": score.reliable,
+        "effective": normalizer.effective,
+        "log_z": [normalizer.lower, normalizer.value, normalizer.upper],
+    }
+
+
+def measure(cell: TrainingCell, images: Any, trained: learn.Trained) -> learn.LogZ:
+    """Log Z from two sides."""
+    profile = cell.profile
+    return learn.measure_log_z(
+        trained.model,
+        images.binarized(0, "train"),
+        trained.samples,
+        components=profile.components,
+        settle=profile.settle,
+        chains=profile.chains,
+        betas=profile.betas,
+        repeats=profile.repeats,
+        resample=profile.resample,
+        key=cell.seed,
+        progress=True,
+    )
+
+
+def train(cell: TrainingCell, images: Any, context: Context) -> learn.Trained:
+    """Train to the end, from a checkpoint if an earlier run left any."""
+    left = context.seconds_left()
     if left <= 0:
         raise OutOfTimeError
+    trained = fit(cell, images, checkpoints(cell, context.folder), left, any_steps=True)
+    if trained.iterations < cell.profile.iterations or context.seconds_left() <= 0:
+        raise OutOfTimeError
+    return trained
+
+
+def fit(
+    cell: TrainingCell, images: Any, folder: Path, seconds: float, any_steps: bool = False
+) -> learn.Trained:
+    """Train as far as time allows, with checkpoints in a folder."""
+    profile = cell.profile
     network = networks.by_name(
-        profile.network, images.shape, profile.channels, cell.seed, profile.precision
+        profile.network,
+        images.shape,
+        profile.channels,
+        cell.seed,
+        profile.precision,
+        profile.start,
     )
     balance, variant = COLUMNS[cell.column]
-    folder = checkpoints(cell, context.folder)
-    trained = learn.train_ebm(
+    return learn.train_ebm(
         learn.EBM(network, learn.base_of(images.train)),
         images.train,
         iterations=profile.iterations,
@@ -99,12 +152,9 @@ def _train(cell: TrainingCell, images: Any, context: Context) -> Any:
         key=cell.seed,
         directory=folder,
         resume=folder.is_dir() and bool(checkpoint.paths(folder)),
-        minutes=None if math.isinf(left) else left / 60,
-        any_steps=True,
+        minutes=None if math.isinf(seconds) else seconds / 60,
+        any_steps=any_steps,
     )
-    if trained.iterations < profile.iterations or context.seconds_left() <= 0:
-        raise OutOfTimeError
-    return trained
 
 
 def _draw(cell: TrainingCell, trained: Any, pictures: Path) -> None:
@@ -122,7 +172,7 @@ def checkpoints(cell: TrainingCell, folder: Path) -> Path:
 
 
 def _line(cell: TrainingCell, results: Results) -> str:
-    outcome = "diverged"
+    outcome = f"diverged ({results.get('reason', '')})"
     if not results["diverged"]:
         outcome = f"{results['log_likelihood']:.2f} ± {results['error']:.2f} nats"
     return (

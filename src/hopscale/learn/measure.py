@@ -1,0 +1,52 @@
+"""Log Z of a trained model from two sides, with what training left to begin from."""
+
+from typing import Any
+
+import numpy as np
+
+from hopscale.learn.ais import log_z
+from hopscale.learn.ebm import EBM
+from hopscale.learn.gallery import settled
+from hopscale.learn.log_weights import LogZ
+from hopscale.learn.mixture import Mixture
+from hopscale.validate import count
+
+FITTED_STATES = 10_000  # of the data, that the mixture is fitted to
+
+
+def measure_log_z(
+    model: EBM,
+    data,
+    samples,
+    *,
+    components: int = 100,
+    settle: int = 1_000,
+    chains: int = 100,
+    repeats: int = 5,
+    key: int = 0,
+    **options: Any,
+) -> LogZ:
+    """Log Z of a trained model from two sides.
+
+    Chains walk to the model from a mixture fitted to the data, and back from samples of the model.
+
+    Args:
+        model: an `EBM`.
+        data: bits that the model was trained on; they decide how long the way is, and not where
+            it leads.
+        samples: states that are nearly the model's, such as the replay buffer (`Trained.samples`),
+            at least as many as chains. They first walk `settle` steps of adaptive LBP.
+        components: of the mixture; 0 for the model's own base of independent bits.
+        settle: steps; 0 for samples that are the model's already.
+        chains, repeats, key: as for `log_z`.
+        options: further ones of `log_z`: betas, steps, resample, kernel, scale, keep, progress.
+    """
+    count("components", components, least=0)
+    count("settle", settle, least=0)
+    base = model.base
+    if components:
+        base = Mixture.fit(np.asarray(data)[:FITTED_STATES], components, key=key)
+    samples = np.asarray(samples)
+    chosen = np.random.default_rng(key).permutation(len(samples))[: chains * (repeats + 1)]
+    x = settled(model, samples[chosen], settle, key) if settle else samples[chosen]
+    return log_z(model, base, reverse_from=x, chains=chains, repeats=repeats, key=key, **options)
