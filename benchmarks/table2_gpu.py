@@ -3,13 +3,15 @@
 Run: python benchmarks/table2_gpu.py --data DIR --out DIR --minutes 9
          --models LBP_b-1:90,LBP_s-1:40,ALBP_b:20,ALBP_s:15 [--from DIR] [--tiny]
 
-Each model is a process, and they share the GPU by NVIDIA's MPS where it is installed. A model is
-COLUMN:STEPS, and further settings of its profile: ALBP_s:15:iterations=40000:buffer=10000. It
-trains until its iterations or the time for training are over, goes on from `--from`/NAME.checkpoint
-if that exists, and then its log-likelihood is estimated from two sides.
+Each model is a process, and `--processes` of them share the GPU by NVIDIA's MPS where it is
+installed; the others follow as these end. A model is COLUMN:STEPS, and further settings of its
+profile: ALBP_s:15:iterations=40000:buffer=10000. It trains until its iterations or the time for
+training are over, goes on from `--from`/NAME.checkpoint if that exists, and then its
+log-likelihood is estimated from two sides.
 
-In --out, renewed every few seconds: NAME.checkpoint, summary.json, results.sqlite (models whose
-iterations were completed), log.txt; at the end record.zip with curves and pictures.
+In --out, renewed every few seconds: summary.json, results.sqlite (models whose iterations were
+completed), log.txt, and at most four NAME.checkpoint: of `--keep` and of models that are not
+done; at the end record.zip with curves and pictures.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -31,7 +34,11 @@ import numpy as np
 TICK = 10.0
 LAST_SECONDS = 15.0  # for collecting what is there
 LEAST_FOR_LIKELIHOOD = 60.0
+LEAST_FOR_A_MODEL = 120.0
+MOST_CHECKPOINTS = 4
 POINTS = 1_000  # of a curve
+# Settings that training does not depend on while it lasts.
+HORIZON = ("iterations", "chains", "betas", "repeats", "resample", "components", "settle")
 
 
 def arguments():
@@ -42,6 +49,8 @@ def arguments():
     parser.add_argument("--minutes", type=float, default=9.0, help="in all")
     parser.add_argument("--likelihood-minutes", type=float, default=1.5, help="of these, at least")
     parser.add_argument("--models", default="LBP_b-1:90,LBP_s-1:40,ALBP_b:20,ALBP_s:15")
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--keep", default="ALBP_s:15", help="the model whose checkpoint stays")
     parser.add_argument("--from", dest="start_from", type=Path)
     parser.add_argument("--tiny", action="store_true", help="a check that everything works")
     parser.add_argument("--worker", help="internal: train this model")
@@ -72,6 +81,12 @@ def cell_of(spec: str, options):
 
 def name_of(spec: str) -> str:
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in spec)
+
+
+def run_name(spec: str) -> str:
+    """The same for models that one run of training goes through."""
+    parts = [part for part in spec.split(":") if part.partition("=")[0] not in HORIZON]
+    return name_of(":".join(parts))
 
 
 class Worker:
@@ -197,6 +212,7 @@ class Parent:
     def __init__(self, options):
         self.options, self.began = options, time.time()
         self.specs = options.models.split(",")
+        self.processes: dict[str, subprocess.Popen] = {}
         self.copied: dict[str, Path] = {}
 
     def work(self, spec: str) -> Path:
@@ -218,41 +234,52 @@ class Parent:
     def take_up(self, spec: str) -> None:
         from hopscale.learn import checkpoint
 
-        options = self.options
-        base = ":".join(spec.split(":")[:2])
-        for name in (name_of(spec), name_of(base)):
-            found = options.start_from and options.start_from / f"{name}.checkpoint"
-            if found and found.exists():
-                step = checkpoint.read(found).about["step"]
-                folder = self.work(spec) / "run"
-                folder.mkdir(exist_ok=True)
-                shutil.copy(found, folder / f"step-{step:09d}{checkpoint.SUFFIX}")
-                print(f"{spec} goes on from {found} at iteration {step}", flush=True)
-                return
+        if self.options.start_from is None:
+            return
+        found = self.options.start_from / f"{run_name(spec)}.checkpoint"
+        if found.exists():
+            step = checkpoint.read(found).about["step"]
+            folder = self.work(spec) / "run"
+            folder.mkdir(exist_ok=True)
+            shutil.copy(found, folder / f"step-{step:09d}{checkpoint.SUFFIX}")
+            print(f"{spec} goes on from {found} at iteration {step}", flush=True)
 
     def run(self) -> None:
         options = self.options
         options.out.mkdir(parents=True, exist_ok=True)
-        options.work = options.out.parent / f"{options.out.name}-work"
-        shutil.rmtree(options.work, ignore_errors=True)
-        options.work.mkdir(parents=True)
-        end = self.began + 60 * options.minutes - LAST_SECONDS
+        options.work = Path(tempfile.mkdtemp())
         with MPS(), (options.out / "log.txt").open("w") as self.log:
-            processes = {spec: self.start(spec) for spec in self.specs}
-            while time.time() < end and any(p.poll() is None for p in processes.values()):
-                time.sleep(TICK if not options.tiny else 1.0)
-                self.collect()
-            for process in processes.values():
-                if process.poll() is None:
-                    process.terminate()
-            for process in processes.values():
-                try:
-                    process.wait(timeout=5)
-                except subprocess.TimeoutExpired:
-                    process.kill()
+            self.train()
+            self.stop()
             self.collect()
             self.record()
         print((options.out / "log.txt").read_text()[-4_000:])
+
+    def train(self) -> None:
+        """Keep as many models in training as there may be, until all are done or time is over."""
+        waiting = list(self.specs)
+        end = self.began + 60 * self.options.minutes - LAST_SECONDS
+        while time.time() < end:
+            running = [p for p in self.processes.values() if p.poll() is None]
+            least = 0 if self.options.tiny or not self.processes else LEAST_FOR_A_MODEL
+            if waiting and len(running) < self.options.processes and time.time() + least < end:
+                spec = waiting.pop(0)
+                self.processes[spec] = self.start(spec)
+                continue
+            if not running and (not waiting or time.time() + least >= end):
+                return
+            time.sleep(1.0 if self.options.tiny else TICK)
+            self.collect()
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
     def collect(self) -> None:
         """Bring what there is to where it is looked for. A failure here must not end training."""
@@ -263,15 +290,28 @@ class Parent:
             print(f"collecting: {error!r}", flush=True)
 
     def checkpoints(self) -> None:
+        """Copy the newest of each model that is not done; few enough to be sent."""
         from hopscale.learn import checkpoint
 
-        for spec in self.specs:
+        keep = [spec for spec in self.specs if run_name(spec) == run_name(self.options.keep)]
+        open_ones = [
+            spec for spec in self.processes if spec not in keep and self.stage(spec) != "done"
+        ]
+        chosen = [*keep, *open_ones][:MOST_CHECKPOINTS]
+        for spec in set(self.copied) - set(chosen):
+            (self.options.out / f"{run_name(spec)}.checkpoint").unlink(missing_ok=True)
+            del self.copied[spec]
+        for spec in chosen:
             found = checkpoint.paths(self.work(spec) / "run")
             if found and self.copied.get(spec) != found[-1]:
                 scratch = self.options.work / "copy.part"
                 shutil.copy(found[-1], scratch)
-                shutil.move(scratch, self.options.out / f"{name_of(spec)}.checkpoint")
+                shutil.move(scratch, self.options.out / f"{run_name(spec)}.checkpoint")
                 self.copied[spec] = found[-1]
+
+    def stage(self, spec: str) -> str:
+        file = self.work(spec) / "known.json"
+        return json.loads(file.read_text())["stage"] if file.exists() else "starting"
 
     def summary(self) -> None:
         from hopscale_reproduction.store import Store
@@ -335,6 +375,9 @@ def main() -> None:
     if options.worker:
         Worker(options).run()
     else:
+        import jax
+
+        jax.config.update("jax_platforms", "cpu")  # the GPU is for the workers
         Parent(options).run()
 
 

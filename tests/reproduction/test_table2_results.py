@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from scripted import GOOD
 
 from hopscale_reproduction.experiments.table2 import results as table2
 from hopscale_reproduction.experiments.table2.cells import COLUMNS, PROFILES, TrainingCell
@@ -25,11 +26,9 @@ def test_fewest_steps_are_told_from_the_store(store):
     for column in COLUMNS:
         for steps in QUICK.counts:
             enough = steps >= {"LBP_b-1": 8, "ALBP_b": 2}.get(column, 1)
-            likely = {"log_likelihood": -10.0 - 9 * (not enough), "error": 0.01}
             if column != "LBP_s-1":
-                store.add_all(
-                    rows(column, steps, {"diverged": False, "effective": 100.0, **likely})
-                )
+                results = {**GOOD, "log_likelihood": -10.0 - 9 * (not enough)}
+                store.add_all(rows(column, steps, results))
     search = table2.search_in(Snapshot(store, "quick"))
     found = {(item.data, item.column): item for item in table2.steps(search)}
     assert found["digits", "LBP_b-1"].ours == FewestSteps(8, True, 6)
@@ -48,7 +47,7 @@ def learnt(store, fewest, until=99):
             if column == "LBP_s-1" and steps > until:
                 break
             value = -10.0 if steps >= fewest[column] else -20.0
-            results = {"diverged": False, "effective": 90.0, "log_likelihood": value, "error": 0.01}
+            results = {**GOOD, "log_likelihood": value}
             lost = value < -10 and steps == 1
             store.add_all(rows(column, steps, {"diverged": True} if lost else results))
     return Snapshot(store, "quick")

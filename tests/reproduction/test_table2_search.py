@@ -101,8 +101,7 @@ def test_a_likelihood_that_is_no_number_does_not_suffice(store):
 def test_a_log_z_that_was_not_measured_marks_the_judgement(store, column):
     class Doubtful(Scripted):
         def run(self, cell, context):
-            effective = 3.0 if cell.column == column else 100.0
-            return {**super().run(cell, context), "effective": effective}
+            return {**super().run(cell, context), "measured": cell.column != column}
 
     run(store, Doubtful(threshold()))
     # Where it is the reference that was not measured, nothing is sure.

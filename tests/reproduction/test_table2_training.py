@@ -4,13 +4,14 @@ import dataclasses
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 from scripted import Scripted, run, threshold
 from typer.testing import CliRunner
 
 from hopscale import cli
-from hopscale_reproduction import experiments
+from hopscale_reproduction import exchange, experiments
 from hopscale_reproduction.cells import digest
 from hopscale_reproduction.experiments import table2
 from hopscale_reproduction.experiments.table2.cells import COLUMNS, PROFILES, TrainingCell
@@ -20,10 +21,11 @@ from hopscale_reproduction.experiments.table2.training import CHECKPOINTS, PICTU
 from hopscale_reproduction.runner import Runner
 from hopscale_reproduction.store import Store
 
+RECORDS = Path(__file__).parent.parent.parent / "docs" / "results"
 QUICK = PROFILES["quick"]
 TINY = dataclasses.replace(
     QUICK, channels=2, iterations=4, counts=(1, 2), reference=2, seeds=(0,), margin=50, betas=3,
-    chains=4,
+    chains=4, buffer=100, components=2, settle=4,
 )  # fmt: skip
 
 
@@ -50,10 +52,15 @@ def test_time_that_is_up_leaves_a_checkpoint(store):
 def test_models_are_trained_and_judged(store, capfd):
     assert train(store, TINY).complete
     search = Search(TINY, lambda cell: store.get(cell.settings()))
-    # Eight chains are too few to measure log Z.
-    assert search.fewest("digits", "LBP_s-1") == FewestSteps(1, False, 0)
+    found = search.fewest("digits", "LBP_s-1")
+    assert found is not None
+    assert (found.steps, found.above) == (1, 0)
     result = search.find(TrainingCell(TINY, "digits", "ALBP_s", 2, 0)) or {}
     assert -64 < result["log_likelihood"] < 0
+    assert (result["reason"], result["crises"]) == ("trained", [])
+    lower, value, upper = result["log_z"]
+    assert max(abs(value - lower), abs(value - upper)) < 60
+    assert result["error"] >= abs(upper - lower) / 2
     said = capfd.readouterr().err
     assert "LBP_s-1    1 steps, seed 0" in said
     assert "a data set takes up to" in said
@@ -65,14 +72,14 @@ def test_models_are_trained_and_judged(store, capfd):
 
 def test_divergence_is_stored_without_the_path_of_its_checkpoint(store):
     wild = dataclasses.replace(
-        TINY, channels=8, iterations=3_000, learning_rate=1.0, learning_rate_warmup=1_100,
-        reference=1,
-    )  # fmt: skip
+        TINY, channels=8, iterations=1_000, learning_rate=1.0, learning_rate_warmup=1, reference=1
+    )
     outcome = train(store, wild)
     assert "there is no reference" in outcome.problems[0]
     (result,) = [row["results"] for row in store.rows("ebm")]
     assert result["diverged"]
-    assert result["why"].startswith("training diverged at iteration")
+    assert result["reason"] in ("not finite", "beyond the limit", "crisis not over")
+    assert result["why"].startswith(f"training diverged at iteration {result['iteration']}, ")
     assert "heckpoint" not in result["why"]
 
 
@@ -136,11 +143,23 @@ def test_keys_are_those_of_the_results_on_record():
     cell = TrainingCell(QUICK, "digits", "LBP_b-1", 1, 0)
     assert cell.settings() == {
         "experiment": "ebm", "network": "mlp", "channels": 64, "iterations": 2_000, "rate": 1e-3,
-        "warmup": 200, "average": 0.99, "buffer": 10_000, "precision": "default", "chains": 100,
-        "betas": 1_000, "repeats": 2, "resample": 0.5, "data": "digits", "steps": 1, "seed": 0,
-        "balance": "barker", "variant": "fixed-1",
+        "warmup": 200, "average": 0.99, "buffer": 1_000, "precision": "default", "start": "he",
+        "chains": 100, "betas": 500, "repeats": 2, "resample": 0.0, "components": 20,
+        "settle": 500, "data": "digits", "steps": 1, "seed": 0, "balance": "barker",
+        "variant": "fixed-1", "revision": {"table2": 2},
     }  # fmt: skip
-    assert digest(cell.settings()).startswith("2656bbd067586e46")
+    assert digest(cell.settings()).startswith("190049e489224dcc")
+
+
+def test_models_of_the_first_revision_are_read_and_not_judged_by(store):
+    """They stopped in their first crisis, and trained by another protocol."""
+    exchange.read(store, RECORDS / "table2.csv")
+    assert len(store.rows("ebm")) >= 98
+    first = [row for row in store.rows("ebm") if "revision" not in row["settings"]]
+    search = Search(PROFILES["paper"], lambda cell: store.get(cell.settings()))
+    found = [search.find(one) for one in search.models("static-mnist", "LBP_b-1", 5)]
+    assert len(first) == 98
+    assert found == [None]
 
 
 @pytest.fixture
