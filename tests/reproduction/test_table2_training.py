@@ -16,7 +16,7 @@ from hopscale_reproduction.cells import digest
 from hopscale_reproduction.experiments import table2
 from hopscale_reproduction.experiments.table2.cells import COLUMNS, PROFILES, TrainingCell
 from hopscale_reproduction.experiments.table2.results import paper, steps, summary
-from hopscale_reproduction.experiments.table2.search import FewestSteps, Search
+from hopscale_reproduction.experiments.table2.search import Search
 from hopscale_reproduction.experiments.table2.training import CHECKPOINTS, PICTURES
 from hopscale_reproduction.runner import Runner
 from hopscale_reproduction.store import Store
