@@ -13,12 +13,13 @@ from typer.testing import CliRunner
 
 import hopscale as hs
 from hopscale import cli
-from hopscale.cli.ebm import EVALUATION
+from hopscale.cli.evaluate import EVALUATION
 from hopscale.learn import checkpoint, training
 
 RUN = CliRunner()
 TINY = ["--data", "digits", "--network", "mlp", "--channels", "4", "--steps", "2", "--batch", "10"]
-TINY += ["--buffer", "20", "--long-run", "4", "--every", "10"]
+TINY += ["--buffer", "60", "--long-run", "4", "--every", "10"]
+SHORT = ["--chains", "4", "--betas", "5", "--sides", "1"]
 
 
 def train(out, *more):
@@ -79,12 +80,12 @@ def test_time_ends_training(tmp_path):
 
 
 def test_evaluation_is_one_object(folder):
-    options = ["--chains", "4", "--betas", "5", "--repeats", "2", "--split", "test", "--json"]
+    options = [*SHORT, "--repeats", "2", "--split", "test", "--json"]
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert result["iterations"] == 20
-    assert (result["chains"], result["resample"]) == (8, 0.5)
+    assert (result["chains"], result["resample"]) == (8, 0.0)
     assert -64 < result["test_log_likelihood"] < 0
     assert {"log_z", "log_z_error", "effective_chains", "seconds"} <= set(result)
     # Eight chains are fewer than the ten it takes, however equal their weights.
@@ -95,7 +96,7 @@ def test_evaluation_is_one_object(folder):
 
 
 def test_an_evaluation_can_resample(folder):
-    options = ["--chains", "4", "--betas", "5", "--repeats", "2", "--split", "none", "--json"]
+    options = [*SHORT, "--repeats", "2", "--split", "none", "--json"]
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resample", "0.9"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["resample"] == 0.9
@@ -103,12 +104,14 @@ def test_an_evaluation_can_resample(folder):
 
 def test_an_evaluation_with_enough_chains_has_no_warning(folder):
     options = ["--chains", "20", "--betas", "50", "--repeats", "1", "--split", "valid"]
+    options += ["--components", "2", "--settle", "4"]
     as_json = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--json"])
     result = json.loads(as_json.output)
-    assert result["effective_chains"] > 10
+    assert result["log_z_lower"] - 1 < result["log_z"] < result["log_z_upper"] + 1
     assert (result["reliable"], result["warning"]) == (True, None)
     table = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
     assert "NOT MEASURED" not in table.output
+    assert "from below, from above" in table.output
     assert table.stderr == ""
 
 
@@ -132,7 +135,7 @@ def test_ctrl_c_during_an_evaluation_shows_what_was_done(folder, monkeypatch):
     interrupted.calls, starts.calls = 1, 0
     monkeypatch.setattr(annealing, "anneal", interrupted)
     monkeypatch.setattr(annealing, "start", starts)
-    options = ["--chains", "4", "--betas", "5", "--repeats", "4", "--split", "none", "--json"]
+    options = [*SHORT, "--repeats", "4", "--split", "none", "--json"]
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resume"])
     assert done.exit_code == 130
     (finished,) = re.findall(r"stopped after (\d) of 4 repeats", done.stderr)
@@ -155,7 +158,7 @@ def test_ctrl_c_before_the_first_repeat_has_nothing_to_show(folder, monkeypatch)
         return anneal(*arguments)
 
     monkeypatch.setattr(annealing, "anneal", interrupted)
-    options = ["--chains", "4", "--betas", "5", "--split", "none", "--json"]
+    options = [*SHORT, "--split", "none", "--json"]
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options])
     assert (done.exit_code, done.stdout) == (130, "")
     assert "nothing is estimated yet" in done.stderr
@@ -174,7 +177,7 @@ def test_images_of_another_shape_fail_before_annealing(folder, monkeypatch):
 
 
 def test_evaluation_is_a_table(folder):
-    options = ["--chains", "4", "--betas", "5", "--repeats", "1", "--weights", "last"]
+    options = [*SHORT, "--repeats", "1", "--weights", "last"]
     last = checkpoint.paths(folder)[-1]
     done = RUN.invoke(cli.app, ["evaluate", str(last), "--split", "none", *options])
     assert done.exit_code == 0, done.output
@@ -221,7 +224,8 @@ def test_wrong_arguments_say_what_is_right(folder, tmp_path):
     assert 'precision "default", not "highest"' in fails(*again, "--precision", "highest")
     assert "channels 4, not 5" in fails(*again, "--channels", "5")
     assert "average or last" in fails("evaluate", str(folder), "--weights", "first")
-    assert "[0, 1]; got 1.5" in fails("evaluate", str(folder), "--resample", "1.5")
+    assert "[0, 1]; got 1.5" in fails("evaluate", str(folder), "--resample", "1.5", "--sides", "1")
+    assert "--sides must be 1 or 2" in fails("evaluate", str(folder), "--sides", "3")
     assert "no checkpoint or directory" in fails("evaluate", str(tmp_path / "none"))
     assert "Missing option '--model'" in fails("sample", "ebm")
     assert "No such option: --model" in fails("sample", "ising", "--model", str(folder))

@@ -1,4 +1,4 @@
-"""hopscale train ebm and evaluate: deep energy-based models."""
+"""hopscale train ebm: deep energy-based models."""
 
 import dataclasses
 import json
@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from hopscale.cli.app import AsJson, app, console
+from hopscale.cli.app import AsJson, console
 from hopscale.cli.draw import SAMPLERS, as_plain, given, make_kernel
 from hopscale.cli.train import DataDir, DataName, load_data, train_app
 
 Option = typer.Option
 UNSET: Any = {"show_default": False}
-EVALUATION = "evaluation.repeats"  # finished repeats, beside a checkpoint
 
 
 @train_app.command()
@@ -108,7 +107,7 @@ def ebm(
     count("--long-run", long_run, least=0)
     images = load_data(data, data_dir)
     recipe = recipes.recipe_for(images.shape)
-    given = _given(
+    asked = given(
         steps=steps,
         batch=batch,
         rate=rate,
@@ -123,7 +122,7 @@ def ebm(
         patience=patience,
         limit=limit,
     )
-    settings = dataclasses.replace(recipe.settings, **given)
+    settings = dataclasses.replace(recipe.settings, **asked)
     network = recipe.network if network is None else network
     channels = recipe.channels if channels is None else channels
     iterations = recipe.iterations if iterations is None else iterations
@@ -202,6 +201,8 @@ def _print_json(name: str, trained: Any) -> None:
         "iterations": trained.iterations,
         "seconds": trained.seconds,
         "scale": trained.scale,
+        "crises": [crisis._asdict() for crisis in trained.crises],
+        "in_crisis": trained.in_crisis,
         "checkpoint": trained.checkpoint and str(trained.checkpoint),
         "means_of_last_100": last,
     }
@@ -220,131 +221,3 @@ def _pictures(
 
     saved = gallery.save(out, name, trained, long_run, seed)
     print(f"saved {', '.join(map(str, saved))}", file=say)
-
-
-@app.command()
-def evaluate(
-    place: Annotated[Path, typer.Argument(help="a checkpoint, or the folder of a training run")],
-    data: DataName = None,
-    data_dir: DataDir = None,
-    split: Annotated[
-        str, Option(help="whose likelihood: train, valid, test, with commas; none")
-    ] = "valid,test",
-    weights: Annotated[str, Option(help="average, or last")] = "average",
-    sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
-    balance: Annotated[
-        str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", show_default=False)
-    ] = None,
-    scale: Annotated[str, Option(help="adaptive, adaptive:RATE, or a fixed R")] = "adaptive",
-    chains: Annotated[int, Option(help="of each repeat")] = 100,
-    betas: Annotated[int, Option(help="steps from the base to the model")] = 2_000,
-    repeats: Annotated[int, Option(help="independent estimates")] = 5,
-    resample: Annotated[
-        float, Option(help="draw chains again when fewer than this share are effective; 0: never")
-    ] = 0.5,
-    seed: Annotated[int, Option(help="of the estimates")] = 0,
-    resume: Annotated[
-        bool, Option("--resume", help="store repeats beside the checkpoint; go on from those there")
-    ] = False,
-    as_json: Annotated[bool, Option("--json", help="print one JSON object")] = False,
-    progress: Annotated[bool, Option(help="show a progress bar")] = True,
-) -> None:
-    """Estimate the likelihood of an energy-based model by annealed importance sampling.
-
-    Example: `hopscale evaluate digits-ebm --betas 2000`
-
-    The data set is the one the model was trained on, unless `--data` names another.
-
-    Where fewer than 10 chains, or than a tenth of all, are effective, the numbers are not a
-    measurement: log Z is probably too low and likelihoods too high. The output says so; more
-    `--betas` help. Chains that `--resample` drew from the same one count as one.
-    """
-    from hopscale import learn
-    from hopscale.host import Interrupted
-    from hopscale.learn import checkpoint
-
-    names = [] if split == "none" else split.split(",")
-    which = {"average": "average", "last": "network"}.get(weights)
-    if which is None:
-        raise ValueError(f"--weights must be average or last; got {weights!r}.")
-    found = checkpoint.find(place)
-    trained_on = found.about.get("notes", {}).get("data")
-    images = load_data(data or trained_on, data_dir) if names else None
-    model = learn.load_model(found.path, which=which)
-    if images is not None and images.shape != model.shape:
-        raise ValueError(
-            f"{images.name} has images of shape {images.shape}, and {found.path} is a model of "
-            f"shape {model.shape}. Give --data of that shape, or --split none."
-        )
-    states = {name: images.binarized(seed, name) for name in names} if images else {}
-    stopped = None
-    try:
-        estimate = learn.log_z(
-            model,
-            chains=chains,
-            betas=betas,
-            repeats=repeats,
-            kernel=_proposal(sampler, balance),
-            scale=_tuner(scale),
-            resample=resample,
-            key=seed,
-            keep=found.path.with_name(EVALUATION) if resume else None,
-            progress=progress and not as_json,
-        )
-    except Interrupted as interrupted:
-        stopped, estimate = interrupted, interrupted.partial
-    if estimate is not None:
-        scores = {name: learn.log_likelihood(model, x, estimate) for name, x in states.items()}
-        result = _evaluation(found, estimate, scores)
-        if as_json:
-            print(json.dumps(as_plain(result)))
-        else:
-            _show(result)
-        if not estimate.reliable:
-            print(f"hopscale: {result['warning']}", file=sys.stderr)
-    if stopped is not None:
-        print(f"hopscale: {stopped}", file=sys.stderr)
-        raise typer.Exit(130) from stopped
-
-
-def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, Any]:
-    """All numbers of an evaluation by name."""
-    result = {
-        "checkpoint": str(found.path),
-        "iterations": found.about["step"],
-        "log_z": estimate.value,
-        "log_z_error": estimate.error,
-        "effective_chains": estimate.effective,
-        "chains": estimate.log_weights.size,
-        "resample": estimate.resample,
-        "reliable": estimate.reliable,
-        "warning": estimate.warning or None,
-        "acceptance": estimate.acceptance,
-        "scale": estimate.scale,
-        "seconds": estimate.seconds,
-    }
-    for name, score in scores.items():
-        result[f"{name}_log_likelihood"] = score.value
-        result[f"{name}_spread"] = score.spread
-    return result
-
-
-def _show(result: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    doubt = "" if result["reliable"] else " NOT MEASURED"
-
-    table = Table(title=result["checkpoint"], show_header=False)
-    table.add_row("iterations", f"{result['iterations']:,}")
-    table.add_row("log Z", f"{result['log_z']:.3f} ± {result['log_z_error']:.2g}{doubt}")
-    table.add_row("effective chains", f"{result['effective_chains']:.1f} of {result['chains']}")
-    for name in ("train", "valid", "test"):
-        if f"{name}_log_likelihood" in result:
-            value, spread = result[f"{name}_log_likelihood"], result[f"{name}_spread"]
-            shown = f"{value:.3f} ± {spread:.2g} (by the data){doubt}"
-            table.add_row(f"log-likelihood, {name}", shown)
-    table.add_row("acceptance", f"{result['acceptance']:.3f}")
-    if result["scale"] is not None:
-        table.add_row("scale R", f"{result['scale']:.2f}")
-    table.add_row("time", f"{result['seconds']:.1f} s")
-    console().print(table)

@@ -32,8 +32,8 @@ def measure_log_z(
 
     Args:
         model: an `EBM`.
-        data: bits that the model was trained on; they decide how long the way is, and not where
-            it leads.
+        data: bits that the model was trained on, for the mixture; they decide how long the way is,
+            and not where it leads. None: half of the samples, the others being for the way back.
         samples: states that are nearly the model's, such as the replay buffer (`Trained.samples`),
             at least as many as chains. They first walk `settle` steps of adaptive LBP.
         components: of the mixture; 0 for the model's own base of independent bits.
@@ -43,10 +43,12 @@ def measure_log_z(
     """
     count("components", components, least=0)
     count("settle", settle, least=0)
+    samples = np.asarray(samples)[np.random.default_rng(key).permutation(len(samples))]
+    if data is None:
+        data, samples = np.split(samples, [len(samples) // 2])
     base = model.base
     if components:
         base = Mixture.fit(np.asarray(data)[:FITTED_STATES], components, key=key)
-    samples = np.asarray(samples)
-    chosen = np.random.default_rng(key).permutation(len(samples))[: chains * (repeats + 1)]
-    x = settled(model, samples[chosen], settle, key) if settle else samples[chosen]
+    x = samples[: chains * (repeats + 1)]
+    x = settled(model, x, settle, key) if settle else x
     return log_z(model, base, reverse_from=x, chains=chains, repeats=repeats, key=key, **options)

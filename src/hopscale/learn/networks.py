@@ -6,6 +6,7 @@ on CPUs and tensor cores take.
 """
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -79,7 +80,7 @@ class Residual(eqx.Module):
 
     def __init__(self, channels: int, stride: int = 1, *, key, precision="default", start="he"):
         keys = jax.random.split(key, 3)
-        how = {"precision": precision, "start": start}
+        how: Any = {"precision": precision, "start": start}
         self.first = Conv(channels, channels, 3, stride, key=keys[0], **how)
         self.second = Conv(channels, channels, key=keys[1], **how)
         if start == "he":

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,14 @@ def packed(state: Learner, base: Bernoulli, history: np.ndarray) -> dict[str, An
 
 def unpacked(found: Stored, like: Learner) -> Learner:
     """The state that a checkpoint holds, in the form of a fresh one."""
-    bits = np.unpackbits(found.arrays["buffer"], axis=1, count=like.buffer[0].size)
-    buffer = jnp.asarray(bits.reshape(like.buffer.shape).astype(like.buffer.dtype))
+    buffer = jnp.asarray(load_samples(found, like.buffer.shape[1:]), like.buffer.dtype)
     return _unpacked(found, like._replace(buffer=None))._replace(buffer=buffer)
+
+
+def load_samples(found: Stored, shape: tuple[int, ...]) -> np.ndarray:
+    """The replay buffer of a checkpoint: states along the first axis."""
+    bits = np.unpackbits(found.arrays["buffer"], axis=1, count=math.prod(shape))
+    return bits.reshape(-1, *shape).astype(np.int8)
 
 
 def load_weights(found: Stored, network, which: str = "average"):
