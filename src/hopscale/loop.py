@@ -22,6 +22,7 @@ from hopscale.target import State, Target
 from hopscale.tune import Tuner, TunerState
 
 NOISE_STEPS = 32  # whose noise is drawn together
+UNROLL = 4  # steps that a GPU launches at once: launching costs as much as a short step
 MOST_IN_PAGE = 128  # where their number is compiled in
 FRESH_STEPS = 1024  # after which chains are evaluated from scratch: a multiple of NOISE_STEPS
 
@@ -107,7 +108,9 @@ def scan(
             now = jax.tree.map(lambda a: a[i], noise)
             return _step(program, now, origin + i, first, active, tune, visit, prepare, *carry)
 
-        bounds = (0, page_steps) if whole_pages or one_page else (begin, end)
+        if whole_pages:
+            return jax.lax.fori_loop(0, page_steps, step, (stepped, memory), unroll=UNROLL)
+        bounds = (0, page_steps) if one_page else (begin, end)
         return jax.lax.fori_loop(*bounds, step, (stepped, memory))
 
     if one_page:

@@ -48,9 +48,8 @@ def ready() -> tuple[bool, str]:
 
 
 def race(key, values, length, *, balance, knobs: Knobs = DEFAULT):
-    sites, chosen = _choose(choose.race, key, values, length, balance, knobs)
-    settings = {"balance": balance, "backwards": False, "knobs": knobs}
-    return sites, chosen, order_log_prob(values, sites, chosen, length, **settings)
+    found = _choose(choose.race, key, values, length, balance, knobs, score=True)
+    return found[0], found[1], found[4][0]
 
 
 def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: Knobs = DEFAULT):
@@ -60,11 +59,12 @@ def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: 
 
 
 def uniform(key, length, *, n, knobs: Knobs = DEFAULT):
-    return _choose(choose.race, key, jnp.zeros(n, jnp.float32), length, None, knobs)
+    equal = jnp.zeros(n, jnp.float32)
+    return tuple(_choose(choose.race, key, equal, length, None, knobs, score=False)[:2])
 
 
 def repeated(key, values, length, *, balance, knobs: Knobs = DEFAULT):
-    sites, chosen = _choose(choose.repeated, key, values, length, balance, knobs)
+    sites, chosen, *_ = _choose(choose.repeated, key, values, length, balance, knobs)
     log_prob = repeated_log_prob(values, sites, length, balance=balance, knobs=knobs)
     return sites, chosen, log_prob
 
@@ -80,12 +80,12 @@ def odd(sites, length, *, knobs: Knobs = DEFAULT):
     return call(jnp.reshape(length, 1), sites, jnp.zeros(n, bool))[0]
 
 
-def _choose(kernel, key, values, length, balance, knobs):
-    """Sites and flags, by one program a chain."""
+def _choose(kernel, key, values, length, balance, knobs, **settings):
+    """Sites and flags, by one program a chain; then the kernel's working memory, and its score."""
     n = values.size
     width = reference.columns(n)
     values, name = _named(values, balance)
-    outputs = [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32)]
+    outputs = [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32), (1, jnp.float32)]
     warps = knobs.warps or min(16, max(4, width // 128))
     call = _call(
         kernel,
@@ -97,8 +97,9 @@ def _choose(kernel, key, values, length, balance, knobs):
         block=min(width, knobs.draws),
         balance=name,
         interpret=knobs.interpret,
+        **settings,
     )
-    return call(jax.random.key_data(key), jnp.reshape(length, 1), values)[:2]
+    return call(jax.random.key_data(key), jnp.reshape(length, 1), values)
 
 
 def _named(values, balance):

@@ -15,6 +15,7 @@ from jax.experimental.pallas import triton as plgpu
 
 from hopscale.native import reference
 from hopscale.native.pallas import parts
+from hopscale.native.pallas.kernels import score_path
 
 NEVER = np.float32(2.0**30)  # the number of a draw that has not come
 LATE = np.float32(3e38)  # when a site without weight rings
@@ -162,10 +163,10 @@ def clear(chain: Chain, chosen_ref):
 
 
 def race(
-    key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref,
-    *, n, tile, block, balance, interpret,
+    key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref, log_prob_ref,
+    *, n, tile, block, balance, interpret, score,
 ):  # fmt: skip
-    """Sites without replacement, in order."""
+    """Sites without replacement, in order; and the log-probability of the order, if `score`."""
     chain = Chain(input_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
     length = jnp.clip(length_ref[0], 0, n)
     key = key_ref[0], key_ref[1]
@@ -230,10 +231,14 @@ def race(
 
     chain.barrier()
     lax.while_loop(lambda count: count < length, ring, count)
+    if score:
+        chain.barrier()
+        static = {"n": n, "tile": tile, "block": block, "backwards": False, "balance": balance}
+        log_prob_ref[0] = score_path(length, input_ref, sites_ref, [chosen_ref], **static)
 
 
 def repeated(
-    key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref,
+    key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref, _,
     *, n, tile, block, balance, interpret,
 ):  # fmt: skip
     """Sites with replacement: all draws are kept. Without usable weights, the heaviest site."""

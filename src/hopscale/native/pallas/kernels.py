@@ -7,10 +7,15 @@ from jax import lax
 from hopscale.native.pallas import parts
 
 
-def path(length_ref, input_ref, sites_ref, *refs, n, tile, block, backwards, balance):
+def path(length_ref, input_ref, sites_ref, *refs, n, **static):
     """Score a path: without replacement where it is said who was chosen, else with."""
     *chosen_ref, log_prob_ref = refs
     length = jnp.minimum(length_ref[0], n)
+    log_prob_ref[0] = score_path(length, input_ref, sites_ref, chosen_ref, n=n, **static)
+
+
+def score_path(length, input_ref, sites_ref, chosen_ref, *, n, tile, block, backwards, balance):
+    """The log-probability of a path; `chosen_ref` holds one reference, or none."""
 
     def over_sites(update, initial):
         """Fold `update(value, inputs, sites)` over all sites, a tile at a time."""
@@ -60,7 +65,7 @@ def path(length_ref, input_ref, sites_ref, *refs, n, tile, block, backwards, bal
         refs = input_ref, sites_ref, chosen_ref[0]
         slow = _path_by_logarithms(*refs, length, extreme, n, tile, backwards, balance)
         log_prob = jnp.where(extreme, slow, log_prob)
-    log_prob_ref[0] = jnp.where(scale[0] < jnp.inf, log_prob, jnp.nan)  # infinite weights
+    return jnp.where(scale[0] < jnp.inf, log_prob, jnp.nan)  # infinite weights
 
 
 def _path_by_logarithms(
