@@ -2,13 +2,14 @@
 
 #include "ffi_chains.h"
 #include "lattice.h"
+#include "noise.h"
 #include "race.h"
 #include "rbm.h"
 #include "repeated.h"
 #include "sweep_ffi.h"
 
 using hopscale::Balance;
-using hopscale::fold_in;
+using hopscale::key_of;
 
 namespace {
 
@@ -26,8 +27,6 @@ ffi::Error over_chains(ffi::ThreadPool& pool, Dimensions shape, Body body) {
                            });
   return ffi::Error::Success();
 }
-
-Key key_of(const uint32_t* keys, size_t chain) { return {keys[2 * chain], keys[2 * chain + 1]}; }
 
 template <auto kernel>  // hopscale::race or hopscale::repeated
 ffi::Error draw(ffi::ThreadPool pool, Words key, Floats s, Ints length, Out<Ints> sites,
@@ -99,27 +98,24 @@ ffi::Error odd(ffi::ThreadPool pool, Ints sites, Ints length, Out<Flags> is_odd)
                      });
 }
 
-// The key of a chain's step: fold in the step, then the chain.
 ffi::Error step_key(ffi::ThreadPool pool, Words key, Ints step, Ints chain, Out<Words> own) {
-  return over_chains(pool, own->dimensions(),
-                     [keys = key.typed_data(), steps = step.typed_data(),
-                      chains = chain.typed_data(), own = own->typed_data()](
-                         size_t i, size_t at, size_t, const Team&) {
-                       const Key by_step = fold_in(key_of(keys, i), uint32_t(steps[i]));
-                       const Key found = fold_in(by_step, uint32_t(chains[i]));
-                       own[at] = found.a;
-                       own[at + 1] = found.b;
-                     });
+  hopscale::in_pieces(team_of(pool), own->element_count() / 2,
+                      [keys = key.typed_data(), steps = step.typed_data(),
+                       chains = chain.typed_data(), own = own->typed_data()](
+                          size_t begin, size_t end) {
+                        hopscale::step_keys(keys, steps, chains, begin, end, own);
+                      });
+  return ffi::Error::Success();
 }
 
-ffi::Error words(ffi::ThreadPool pool, Words key, Out<Words> random) {
-  return over_chains(
-      pool, random->dimensions(),
-      [keys = key.typed_data(), random = random->typed_data()](size_t chain, size_t at, size_t n,
-                                                               const Team&) {
-        for (size_t i = 0; i < n; ++i)
-          random[at + i] = hopscale::random_word(key_of(keys, chain), i);
-      });
+ffi::Error random_words(ffi::ThreadPool pool, Words key, Out<Words> words) {
+  const auto count = static_cast<size_t>(words->dimensions().back());
+  hopscale::in_pieces(team_of(pool), key.element_count() / 2,
+                      [keys = key.typed_data(), words = words->typed_data(), count](
+                          size_t begin, size_t end) {
+                        hopscale::random_words(keys, count, begin, end, words);
+                      });
+  return ffi::Error::Success();
 }
 
 ffi::Error ising_or_part(ffi::ThreadPool pool, States x, Floats field, Floats down, Floats right,
@@ -315,7 +311,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     StepKey, step_key,
     ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Words>().Arg<Ints>().Arg<Ints>().Ret<Words>());
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(RandomWords, words,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(RandomWords, random_words,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Words>().Ret<Words>());
 
 #pragma GCC visibility pop
