@@ -134,7 +134,7 @@ def test_nan_shows_in_the_probability(where):
     jaxlib.version.__version_info__ > (0, 10, 2) and jax.default_backend() != "gpu",
     reason="this version of JAX lowers for CUDA only where there is a GPU",
 )
-@pytest.mark.parametrize("n", [1, 100, 10_000, 16_384, 1_000_000])
+@pytest.mark.parametrize("n", [100, 1_000_000])
 def test_lowers_for_cuda(n):
     key = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 4))
     x = jax.ShapeDtypeStruct((4, n), jnp.float32)

@@ -23,6 +23,11 @@ def test_ising_matches_reference(shape):
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6, atol=1e-6)
     alone = jax.vmap(cpu.ising_log_prob, over)(x, field, *bonds)
     np.testing.assert_array_equal(alone, ours[0])
+    moved = jnp.asarray(rng.integers(0, 3, size=(5, *shape)) == 0)
+    over = (0, 0, 0, None, None, None)
+    after = jax.vmap(cpu.ising_update, over)(alone, x, moved, field, *bonds)
+    theirs = jax.vmap(reference.ising_update, over)(alone, x, moved, field, *bonds)
+    np.testing.assert_allclose(after, theirs, rtol=1e-5, atol=2e-4)
     # A field for each chain.
     fields = jnp.stack([field + i for i in range(5)])
     each = jax.vmap(cpu.ising, (0, 0, None, None))(x, fields, *bonds)

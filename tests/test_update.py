@@ -113,7 +113,7 @@ DRIFT = 1e-3
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_single_precision_drifts_little_before_it_is_refreshed(name):
-    assert gaps(TARGETS[name](), loop.FRESH_STEPS, ratios=True).max() < DRIFT
+    assert gaps(TARGETS[name](), loop.FRESH_STEPS, ratios=name != "ising").max() < DRIFT
 
 
 def test_updates_of_an_energy_based_model_are_evaluations(x64):

@@ -95,9 +95,12 @@ class Target(eqx.Module):
         """How all sites can be drawn in turn for less than an evaluation each; None if unknown."""
         return None
 
-    @property
-    def updates(self) -> bool:
-        """Whether `_update` does better than evaluating again, and so may add up rounding."""
+    def updates(self, ratios: bool) -> bool:
+        """Whether `_update` does better than evaluating again, and so may add up rounding.
+
+        Args:
+            ratios: of evaluations with log-ratios, or of those without.
+        """
         return type(self)._update is not Target._update
 
     @property

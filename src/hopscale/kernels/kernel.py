@@ -107,7 +107,7 @@ class Kernel(eqx.Module):
 
     def updates(self, target: Target) -> bool:
         """Whether steps add to the log-probability, whose rounding a loop must clear at times."""
-        return target.updates
+        return target.updates(self.informed)
 
     def starts(self, key: Key[Array, ""], target: Target, chains: int) -> State | None:
         """Random states for chains to start from; None for each value equally likely."""

@@ -25,6 +25,7 @@ _NAMES = (
     "Odd",
     "Ising",
     "IsingLogProb",
+    "IsingUpdate",
     "Hamming",
     "RbmInputs",
     "StepKey",
@@ -102,6 +103,11 @@ def ising(x, field, down, right):
 
 def ising_log_prob(x, field, down, right):
     return _call("IsingLogProb", _SCALAR, x, field, down, right, vmap_method="expand_dims")
+
+
+def ising_update(log_prob, x, moved, field, down, right):
+    arrays = (log_prob, x, moved, field, down, right)
+    return _call("IsingUpdate", _SCALAR, *arrays, vmap_method="expand_dims")
 
 
 def hamming(x, origin):

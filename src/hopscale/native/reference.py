@@ -277,6 +277,19 @@ def ising_log_prob(x: Int[Array, "p q"], field: Float[Array, "p q"], down, right
     return ising(x, field, down, right)[0]
 
 
+def ising_update(
+    log_prob: Float[Array, ""],
+    x: Int[Array, "p q"],
+    moved: Bool[Array, "p q"],
+    field: Float[Array, "p q"],
+    down,
+    right,
+):
+    """Log-probability after some spins were flipped, given the one before."""
+    del log_prob  # kernels add what changed; here all of it is summed again
+    return ising_log_prob(x ^ moved.astype(x.dtype), field, down, right)
+
+
 def hamming(x: Int[Array, "*shape"], origin: Int[Array, "*shape"]) -> Float[Array, ""]:
     """The number of sites that differ."""
     return jnp.sum(x != origin, dtype=jnp.int32).astype(jnp.float32)

@@ -51,9 +51,8 @@ class Clamped(Target):
     def dtype(self):
         return self.target.dtype
 
-    @property
-    def updates(self):
-        return self.target.updates
+    def updates(self, ratios: bool) -> bool:
+        return self.target.updates(ratios)
 
     def decided(self, ratios: str) -> "Clamped":
         target = self.target.decided(ratios)

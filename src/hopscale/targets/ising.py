@@ -7,8 +7,9 @@ import jax
 from jaxtyping import Array, Float
 
 from hopscale import lattice, native
+from hopscale.move import Move
 from hopscale.sweep import SpinSweep
-from hopscale.target import State, Target, as_parameter, check_ratios
+from hopscale.target import Evaluation, State, Target, as_parameter, check_ratios
 
 
 class Ising(Target):
@@ -82,6 +83,17 @@ class Ising(Target):
         if self._plain:
             return _by_kernel("ising_log_prob", x, self.field, *self.coupling)
         return self._evaluate(x)[0]
+
+    def updates(self, ratios: bool) -> bool:
+        # All ratios after a move are as many bytes as an evaluation writes; the sum is one number.
+        return self._plain and not ratios
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        if not self.updates(evaluation.log_ratios is not None):
+            return super()._update(x, evaluation, move)
+        moved = move.moved.reshape(self.shape)
+        arrays = (evaluation.log_prob, x, moved, self.field, *self.coupling)
+        return Evaluation(log_prob=native.call("ising_update", *arrays), log_ratios=None)
 
     def _evaluate(self, x: State):
         if self._plain:

@@ -43,9 +43,8 @@ class Powered(Target):
     def dtype(self):
         return self.target.dtype
 
-    @property
-    def updates(self):
-        return self.target.updates
+    def updates(self, ratios: bool) -> bool:
+        return self.target.updates(ratios)
 
     def at(self, beta: Float[Array, ""]) -> "Powered":
         """The distribution at another beta."""

@@ -69,9 +69,8 @@ class Tempered(Target):
     def dtype(self):
         return self.target.dtype
 
-    @property
-    def updates(self):
-        return self.base.updates or self.target.updates
+    def updates(self, ratios: bool) -> bool:
+        return self.base.updates(ratios) or self.target.updates(ratios)
 
     def at(self, beta: Float[Array, ""]) -> "Tempered":
         """The distribution at another beta."""

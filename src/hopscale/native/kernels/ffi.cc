@@ -148,6 +148,27 @@ ffi::Error ising_log_prob(ffi::ThreadPool pool, States x, Floats field, Floats d
   return ising_or_part(pool, x, field, down, right, log_prob, nullptr);
 }
 
+ffi::Error ising_update(ffi::ThreadPool pool, Floats before, States x, Flags moved, Floats field,
+                        Floats down, Floats right, Out<Floats> after) {
+  const auto batch = after->dimensions(), shape = x.dimensions();
+  const auto rows = static_cast<size_t>(shape[shape.size() - 2]);
+  const auto columns = static_cast<size_t>(shape[shape.size() - 1]);
+  hopscale::for_each_chain(
+      team_of(pool), after->element_count(), rows * columns / 8,
+      [=, of_before = Part(before.dimensions(), batch), of_x = Part(x.dimensions(), batch),
+       of_moved = Part(moved.dimensions(), batch), of_field = Part(field.dimensions(), batch),
+       of_down = Part(down.dimensions(), batch), of_right = Part(right.dimensions(), batch),
+       before = before.typed_data(), x = x.typed_data(), moved = bytes(moved.typed_data()),
+       field = field.typed_data(), down = down.typed_data(), right = right.typed_data(),
+       after = after->typed_data()](size_t chain, const Team&) {
+        after[chain] = before[of_before(chain)] +
+                       hopscale::ising_change(x + of_x(chain), moved + of_moved(chain),
+                                              field + of_field(chain), rows, columns,
+                                              down[of_down(chain)], right[of_right(chain)]);
+      });
+  return ffi::Error::Success();
+}
+
 auto ising_signature() {
   return ffi::Ffi::Bind()
       .Ctx<ffi::ThreadPool>()
@@ -266,6 +287,17 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(RbmInputs, rbm_inputs,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(Ising, ising, ising_signature().Ret<Floats>());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(IsingLogProb, ising_log_prob, ising_signature());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(IsingUpdate, ising_update,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Floats>()
+                                  .Arg<States>()
+                                  .Arg<Flags>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Arg<Floats>()
+                                  .Ret<Floats>());
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     Hamming, hamming,
