@@ -47,9 +47,12 @@ def arguments():
     parser.add_argument("--data-set", default="static-mnist")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=9.0, help="in all")
-    parser.add_argument("--likelihood-minutes", type=float, default=1.5, help="of these, at least")
+    parser.add_argument(
+        "--likelihood-minutes", type=float, default=0.0,
+        help="of these, for the likelihood of models that do not complete their iterations",
+    )  # fmt: skip
     parser.add_argument("--models", default="LBP_b-1:90,LBP_s-1:40,ALBP_b:20,ALBP_s:15")
-    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--keep", default="ALBP_s:15", help="the model whose checkpoint stays")
     parser.add_argument("--from", dest="start_from", type=Path)
     parser.add_argument("--tiny", action="store_true", help="a check that everything works")
@@ -118,7 +121,7 @@ class Worker:
 
         images = load(self.cell.data, self.options.data)
         self.say(stage="training")
-        seconds = self.left() - 60 * self.options.likelihood_minutes
+        seconds = self.left() - LAST_SECONDS - 60 * self.options.likelihood_minutes
         try:
             trained = training.fit(self.cell, images, self.work / "run", max(seconds, 1.0))
         except learn.TrainingError as error:
@@ -130,10 +133,13 @@ class Worker:
         course = training.course(trained)
         self.say(stage="trained", iterations=trained.iterations, course=course)
         self.pictures(trained)
-        self.ratios(trained)
-        if self.left() > (0 if self.options.tiny else LEAST_FOR_LIKELIHOOD):
+        if self.left() > LEAST_FOR_LIKELIHOOD / 2:
+            self.ratios(trained)
+        completed = trained.iterations >= self.cell.profile.iterations
+        least = 0 if self.options.tiny else LEAST_FOR_LIKELIHOOD
+        if (completed or self.options.likelihood_minutes) and self.left() > least:
             self.likelihood(images, trained, course)
-        self.say(stage="done")
+            self.say(stage="done")
 
     def pictures(self, trained) -> None:
         from hopscale.learn import gallery

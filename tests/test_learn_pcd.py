@@ -67,8 +67,8 @@ def test_learning_up_the_gradient_fails_that_test(monkeypatch):
         return right(network, base, samples, data, penalty)
 
     monkeypatch.setattr(pcd, "_objective", wrong)
-    # Another limit: another program, which is compiled with the broken objective.
-    settings = PCD(steps=3, batch=20, rate=0.01, warmup=10, buffer=50, limit=1e6)
+    # Another average: another program, which is compiled with the broken objective.
+    settings = PCD(steps=3, batch=20, rate=0.01, warmup=10, buffer=50, average=0.8)
     before = log_likelihood(model())
     assert log_likelihood(train(300, settings).model) < before
 

@@ -120,6 +120,7 @@ class Training(NamedTuple):
     tuner: Tuner
     settings: PCD
     steps: int | Int[Array, ""]
+    limit: Float[Array, ""]
 
     @staticmethod
     def of(
@@ -140,8 +141,9 @@ class Training(NamedTuple):
             kernel=kernel,
             tuner=tune.fitted(scale, kernel.scale_range(model)),
             # What the compiled program does not depend on.
-            settings=dataclasses.replace(settings, steps=1, crisis=1.0, patience=1),
+            settings=dataclasses.replace(settings, steps=1, crisis=1.0, patience=1, limit=1.0),
             steps=settings.steps if static else jnp.asarray(settings.steps, jnp.int32),
+            limit=jnp.asarray(settings.limit, jnp.float32),
         )
 
 
@@ -223,7 +225,7 @@ def _iteration(training: Training, state: Learner) -> tuple[Learner, Array, Bool
     scale = jnp.mean(tuner.scale)
     variety = _differences(y) / _differences(data)
     numbers = jnp.stack([real - fake, real, fake, acceptance, scale, norm, variety])
-    diverged = ~(jnp.isfinite(norm) & (jnp.abs(real - fake) <= settings.limit))
+    diverged = ~(jnp.isfinite(norm) & (jnp.abs(real - fake) <= training.limit))
     learned = Learner(
         network=network,
         average=_averaged(state.average, network, state.step, settings.average),
