@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hopscale import balance as balancing
+from hopscale.native import reference
 
 # What the numbers given for the sites mean: the kernels' `Balance`.
 _CODES = {None: 0, "barker": 1, "sqrt": 2}
@@ -111,6 +112,8 @@ def ising_update(log_prob, x, moved, field, down, right):
 
 
 def hamming(x, origin):
+    if x.dtype != jnp.int8:  # more than 128 values a site
+        return reference.hamming(x, origin)
     flat = x.reshape(-1), origin.reshape(-1)
     return _call("Hamming", _SCALAR, *flat, vmap_method="expand_dims")
 
