@@ -2,13 +2,14 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: help setup test lint types unit sanitize format reproduce bench docs clean
+.PHONY: help setup test lint types unit sanitize faults format reproduce bench docs clean
 
 help:
 	@echo "make reproduce   set up, run the paper in a quick profile, leave results/report.html"
 	@echo "make test        set up, then lint, type-check and test"
 	@echo "make bench       set up, time a step of each sampler"
 	@echo "make sanitize    run the C++ kernels under the address and thread sanitizers"
+	@echo "make faults      kill, fill the disk, flip bits and race, 100 times over"
 	@echo "make docs        build the documentation into site/"
 	@echo "make setup       only create .venv and install everything into it"
 	@echo "make format      format the code"
@@ -37,6 +38,9 @@ unit: setup
 
 sanitize:
 	sh tests/sanitize/run.sh
+
+faults: setup
+	$(BIN)/python tests/faults.py
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -61,6 +61,13 @@ CASES = {
         "warmup": 10,
         "draws": 50,
     },
+    "float32 resolves to": {
+        "target": hs.LogDensity(lambda x: -1e7 + 0.37 * jnp.sum(x), (4,), ratios="exact"),
+        "kernel": hs.RWM(),
+        "chains": 50,
+        "warmup": 100,
+        "draws": 200,
+    },
     "could not be judged": {
         "target": hs.LogDensity(poisoned, (4,), ratios="exact"),
         "kernel": hs.RWM(),

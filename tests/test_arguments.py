@@ -1,6 +1,7 @@
 """Seeds and memory. What is refused is in test_bad_input*.py."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -36,3 +37,11 @@ def test_what_fits_is_not_refused(monkeypatch):
     assert hs.sample(TARGET, keep="all", **SETTINGS).draws is not None
     with pytest.raises(MemoryError, match="1 MB are there"):
         hs.sample(TARGET, keep="all", **{**SETTINGS, "draws": 10_000})
+
+
+def test_more_categories_than_16_bits_hold():
+    target = hs.LogDensity(lambda x: jnp.sum(x[:, -1]), (2,), num_states=40_000, ratios="gradient")
+    run = hs.sample(target, keep="all", **SETTINGS)
+    assert run.draws is not None
+    assert run.draws.dtype == np.int32
+    assert 32_768 < run.draws.max() < 40_000

@@ -250,6 +250,16 @@ def test_bench_leaves_a_table_and_a_figure(tmp_path, monkeypatch):
     assert "positive numbers" in str(done.exception)
 
 
+def test_ctrl_c_stops_bench(tmp_path, monkeypatch):
+    from hopscale import bench
+
+    monkeypatch.setattr(bench, "drive", lambda *_, **__: "interrupted")
+    monkeypatch.setattr(bench.Plan, "begin", lambda plan: plan)
+    done = RUN.invoke(cli.app, ["bench", "--profile", "quick", "--out", str(tmp_path / "bench")])
+    assert done.exit_code != 0
+    assert not (tmp_path / "bench").exists()
+
+
 def test_info_names_versions():
     done = RUN.invoke(cli.app, ["info"])
     assert "JAX" in done.output

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -79,6 +80,29 @@ def test_a_really_full_disk_names_the_file(old):
     assert names(old.parent) == ["a.npz"]
 
 
+def test_what_took_long_is_set_aside_when_the_disk_is_full(old, tmp_path, monkeypatch):
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(aside))
+
+    def put(file):
+        if "aside" not in file.name:
+            file.write(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        file.write(b"new")
+
+    with pytest.raises(OSError, match=r"a\.npz: No space .* intact\. It was written to (.*)a\.npz"):
+        files.write_or_set_aside(old, put)
+    (written,) = aside.glob("*/*")
+    assert (old.read_bytes(), written.read_bytes(), written.name) == (b"old", b"new", "a.npz")
+    written.unlink()
+    written.parent.rmdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # as full as the other
+    with pytest.raises(OSError, match=r"intact\.$"):
+        files.write_or_set_aside(old, put)
+    assert names(tmp_path) == ["a.npz", "aside"]
+
+
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no such device")
 def test_a_device_stays_a_device(tmp_path):
     link = tmp_path / "link"
@@ -139,6 +163,8 @@ def test_what_a_killed_writer_left_goes_at_the_next_write(old):
     # The other file's are none of this one's business.
     assert [name for name in left if "other" in name] == names(old.parent)[1:]
     assert old.read_bytes() == b"new"
+    files.remove_leftovers(old.parent)
+    assert names(old.parent) == ["a.npz"]
 
 
 def test_parts_of_living_writers_stay(old):

@@ -3,7 +3,6 @@
 from typing import Any, NoReturn
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
@@ -71,7 +70,7 @@ def initial_states(
     """One starting state for each chain."""
     if init is None:
         own = kernel.starts(key, target, chains)
-        return jnp.asarray(random_states(target, chains, key) if own is None else own)
+        return jax.device_put(random_states(target, chains, key) if own is None else own)
     x = array("init", init)
     if x.shape not in (target.shape, (chains, *target.shape)):
         raise ValueError(
@@ -90,7 +89,7 @@ def initial_states(
         )
     x = np.broadcast_to(x, (chains, *target.shape)).astype(target.state_dtype)
     kernel.check_starts(target, x)
-    return jnp.asarray(x)
+    return jax.device_put(x)
 
 
 def finite_start(chains: ChainState, target: Target) -> None:
@@ -107,7 +106,7 @@ def finite_start(chains: ChainState, target: Target) -> None:
         )
     if chains.log_ratios is None:
         return
-    ratios = np.asarray(jnp.any(jnp.isnan(chains.log_ratios.reshape(log_prob.size, -1)), axis=1))
+    ratios = np.isnan(np.asarray(chains.log_ratios)).reshape(log_prob.size, -1).any(axis=1)
     if ratios.any():
         chain = int(ratios.argmax())
         raise ValueError(

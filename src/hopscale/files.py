@@ -7,10 +7,11 @@ import os
 import platform
 import re
 import stat
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 try:
     import fcntl
@@ -32,6 +33,40 @@ def write(path: str | Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_or_set_aside(path: str | Path, put: Callable[[IO[bytes]], Any]) -> None:
+    """Write what took long to compute: to the folder of temporary files if the disk fails.
+
+    Args:
+        path: the file; complete in the end, or as it was.
+        put: writes the content to a file that is open.
+
+    Raises:
+        OSError: the file could not be written; it says where the content is instead.
+    """
+    try:
+        with replacing(path) as file:
+            put(file)
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        folder = Path(tempfile.mkdtemp(prefix="hopscale-"))
+        aside = folder / Path(path).name
+        try:
+            with replacing(aside) as file:
+                put(file)
+        except OSError:  # that disk is full as well
+            folder.rmdir()
+            raise error from None
+        raise _with_number(
+            OSError(f"{error} It was written to {aside} instead: move it from there."), error.errno
+        ) from error
+
+
+def remove_leftovers(folder: str | Path) -> None:
+    """Remove what killed writers of any file left in a folder."""
+    _remove_leftovers(Path(folder), ".*")
+
+
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """A file to write to, beside the old one; when it is on the disk it takes the old one's place.
@@ -44,7 +79,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         OSError: the file cannot be written, or is not a regular file; nothing was changed.
     """
     target = _target(path)
-    _remove_leftovers(target)
+    _remove_leftovers(target.parent, re.escape(target.name))
     part = target.with_name(f"{target.name}.{_host()}.{_process()}.{next(_numbers)}.part")
     _open_parts.add(part.name)
     try:
@@ -77,6 +112,7 @@ def check_writable(path: str | Path, overwrite: bool) -> None:
     target = _target(path)
     if target.exists() and not overwrite:
         raise FileExistsError(f"{path} exists: give another file, or ask for it to be overwritten.")
+    _remove_leftovers(target.parent, re.escape(target.name))
     part = target.with_name(f"{target.name}.{_host()}.{_process()}.{next(_numbers)}.part")
     with _create(part, path):
         part.unlink()
@@ -184,16 +220,21 @@ def _create(part: Path, path: str | Path) -> IO[bytes]:
 
 def _failed(path: str | Path, error: OSError, kind: type[OSError]) -> OSError:
     """The error of a file that could not be written, naming it instead of its part."""
-    kept = "what it held before is intact" if Path(path).exists() else "nothing was left there"
-    made = kind(f"cannot write {path}: {error.strerror or error}; {kept}.")
-    made.errno = error.errno
-    return made
+    state = "what it held before is intact" if Path(path).exists() else "nothing was left there"
+    message = f"cannot write {path}: {error.strerror or error}; {state}."
+    return _with_number(kind(message), error.errno)
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Remove parts of this file whose writers are gone."""
-    pattern = re.compile(re.escape(target.name) + r"\.([^.]*)\.(\d+)-(\d*)\.\d+\.part")
-    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+def _with_number(error: OSError, number: int | None) -> OSError:
+    """An error in words of our own, and the system's number."""
+    error.errno = number
+    return error
+
+
+def _remove_leftovers(folder: Path, name: str) -> None:
+    """Remove parts of files whose name matches and whose writers are gone."""
+    pattern = re.compile(name + r"\.([^.]*)\.(\d+)-(\d*)\.\d+\.part")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             match = pattern.fullmatch(entry.name)
             if match and entry.name not in _open_parts and not _writing(entry, *match.groups()):

@@ -192,7 +192,7 @@ class Sampling:
         if not self.compiled:
             self.compile()
         if self.begun is None and self.offender is None and not self.many:
-            self.begun = Begun(self.step, self.row, jax.tree.map(jnp.copy, self.chains))
+            self.begun = Begun(self.step, self.row, copied(self.chains))
         self._call(steps)
         self._merge()  # while these steps run
         self._fetch_states(steps)
@@ -397,13 +397,13 @@ class Sampling:
             setattr(self, name, counters[name])
         self.compile_seconds += counters["compile_seconds"]
         # Copies, because the loop takes its arguments over.
-        self.chains = jax.tree.map(jnp.copy, tree["chains"])
+        self.chains = copied(tree["chains"])
         page = self.records.page.numbers
         row_axis = 1 if self.many else 0
         page = jax.lax.dynamic_update_slice_in_dim(
             page, jnp.asarray(tree["numbers"], page.dtype), 0, axis=row_axis
         )
-        memories = jax.tree.map(jnp.copy, tree["memories"])
+        memories = copied(tree["memories"])
         self.records = Records(Page(page), self.records.states, memories)
         self.moments.restore(tree["moments"])
         self.trace.restore(tree["trace"])
@@ -416,6 +416,11 @@ class Sampling:
         if tree.get("warmup_history") is not None:
             self.warmup_history = Trace((len(self.programs), len(STEP_NUMBERS)), HISTORY)
             self.warmup_history.restore(tree["warmup_history"])
+
+
+def copied(tree):
+    """A tree of arrays of their own; no program is compiled for it."""
+    return jax.device_put(tree, may_alias=False)
 
 
 def invalid_count(moments: Moments) -> int:

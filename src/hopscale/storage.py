@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
-from hopscale.files import replacing
+from hopscale.files import write_or_set_aside
 
 MAGIC = b"hopscale file"
 FORMAT = 2  # 1: checkpoints of hopscale 0.1
@@ -50,7 +50,7 @@ class Stored(NamedTuple):
 
 
 def write(path: str | Path, kind: str, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write a file, complete or not at all.
+    """Write a file, complete or not at all; if the disk fails, set it aside and raise.
 
     Args:
         path: where; a file there is replaced.
@@ -68,7 +68,8 @@ def write(path: str | Path, kind: str, about: Mapping[str, Any], arrays: Mapping
         },
         default=_as_plain,
     )
-    with replacing(path) as file:
+
+    def put(file: IO[bytes]) -> None:
         file.write(_HEAD + b"0" * _DIGITS + b"\n")
         body = _Digesting(file)
         body.write(line.encode() + b"\n")
@@ -77,6 +78,8 @@ def write(path: str | Path, kind: str, about: Mapping[str, Any], arrays: Mapping
                 _put(archive, name, array)
         file.seek(len(_HEAD))
         file.write(body.digest.hexdigest().encode())
+
+    write_or_set_aside(path, put)
 
 
 def read(path: str | Path, kind: str) -> Stored:

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -181,23 +182,28 @@ def check_ratios(ratios: str) -> None:
 
 
 def as_parameter(name: str, value, ndim: int | None = None) -> Float[Array, "..."]:
-    """A parameter as a finite floating-point array, as wide as JAX allows."""
+    """A parameter as a finite floating-point array, as wide as JAX allows.
+
+    NumPy prepares what is not JAX's already: of each operation of JAX outside a program, and each
+    shape, a compiled program stays in memory.
+    """
     needed = "a number" if ndim == 0 else "an array of numbers"
     try:
-        array = jnp.asarray(np.asarray(value) if isinstance(value, list | tuple) else value)
+        array = value if isinstance(value, jax.Array) else np.asarray(value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be {needed}; got {value!r:.80}.") from error
     real = jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)
     if not real or (ndim == 0 and array.ndim):
         came = f"{value!r:.80}" if has_values(array) else f"dtype {array.dtype}"
         raise TypeError(f"{name} must be {needed}; got {came}.")
-    if not jnp.issubdtype(array.dtype, jnp.floating):
-        array = array.astype(float)
-    array = array.astype(jnp.promote_types(array.dtype, jnp.float32))  # at least that
+    exact = jnp.issubdtype(array.dtype, jnp.integer)
+    wide = jnp.promote_types(float if exact else array.dtype, jnp.float32)  # at least that
+    with np.errstate(over="ignore"):
+        array = array.astype(jax.dtypes.canonicalize_dtype(wide))
     if ndim is not None and array.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}; got shape {array.shape}."
         )
     if has_values(array) and not np.all(np.isfinite(np.asarray(array))):
         raise ValueError(f"{name} must be finite; it holds NaN or infinity.")
-    return array
+    return jax.device_put(array)

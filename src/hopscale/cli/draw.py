@@ -235,7 +235,7 @@ def _show(run: Any, identity: dict, as_json: bool, save: Path | None) -> None:
 
 
 def _save(path: Path, run: Any) -> None:
-    """A full disk must not leave half a file."""
+    """A full disk must neither leave half a file nor lose what was drawn."""
     import numpy as np
 
     from hopscale import files
@@ -244,8 +244,10 @@ def _save(path: Path, run: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
             part = Path(folder) / path.name
             run.to_arviz().to_netcdf(str(part))
-            files.write(path, part.read_bytes())
+            content = part.read_bytes()
+        files.write_or_set_aside(path, lambda file: file.write(content))
         return
-    with files.replacing(path) as file:
-        traces = {name: statistic.trace for name, statistic in run.statistics.items()}
-        np.savez_compressed(file, draws=run.draws, **traces)
+    traces = {name: statistic.trace for name, statistic in run.statistics.items()}
+    files.write_or_set_aside(
+        path, lambda file: np.savez_compressed(file, draws=run.draws, **traces)
+    )

@@ -176,6 +176,7 @@ class _Trainer:
         self, directory: Path, resume: bool, every: int, fingerprint: dict, notes: dict
     ) -> None:
         """Use a directory for checkpoints; go on from the newest if asked."""
+        files.remove_leftovers(directory)
         self.directory, self.every = directory, every
         self.fingerprint, self.notes = fingerprint, notes
         if resume:

@@ -1,6 +1,7 @@
 """Independent bits."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -38,8 +39,7 @@ class Bernoulli(Target):
 
     def __init__(self, p, ratios: str = "exact"):
         self.p = as_parameter("p", p)
-        self.logit = jnp.log(self.p) - jnp.log1p(-self.p)
-        self.log_all_zero = jnp.sum(jnp.log1p(-self.p))
+        self.logit, self.log_all_zero = _logarithms(self.p)
         self.ratios = ratios
 
     def __check_init__(self):
@@ -91,3 +91,15 @@ class Bernoulli(Target):
             ratios = jnp.where(moved, -gains, gains)
         change = jnp.sum(jnp.where(moved, gains, 0.0))
         return Evaluation(log_prob=evaluation.log_prob + change, log_ratios=ratios)
+
+
+def _logarithms(p: Float[Array, "*shape"]) -> tuple[Array, Array]:
+    """log p / (1 - p) of each site, and the log-probability of all zeros."""
+    if not has_values(p):
+        return jnp.log(p) - jnp.log1p(-p), jnp.sum(jnp.log1p(-p))
+    # By NumPy: of each operation of JAX outside a program a compiled program stays in memory.
+    q = np.asarray(p, np.float64)
+    with np.errstate(all="ignore"):  # p of 0 and 1 is refused in words
+        log_zero = np.log1p(-q)
+        found = (np.log(q) - log_zero, np.sum(log_zero))
+    return jax.device_put(tuple(np.asarray(a, p.dtype) for a in found))
