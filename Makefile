@@ -52,9 +52,10 @@ reproduce: setup
 bench: setup
 	$(BIN)/hopscale bench
 
-docs: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]' --no-build-isolation
-	$(BIN)/mkdocs build
+docs:
+	test -x .venv-docs/bin/mkdocs || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	.venv-docs/bin/mkdocs build --strict --quiet
 
 clean:
-	rm -rf .venv build results src/*.egg-info src/hopscale/native/*.so
+	rm -rf .venv .venv-docs build site docs/assets/katex results src/*.egg-info src/hopscale/native/*.so
