@@ -22,6 +22,15 @@ def blocks(page: Path) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_the_examples_side_by_side_run(capsys):
+    for package in ("blackjax", "numpyro", "arviz"):
+        pytest.importorskip(package)
+    page = DOCS / "coming-from.md"
+    with jax.numpy_rank_promotion("allow"):
+        exec(compile(blocks(page), page.name, "exec"), {"__name__": "page"})
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_runs_and_leaves_its_picture(page, tmp_path, monkeypatch, capsys):
     import matplotlib.pyplot as plt
