@@ -58,4 +58,4 @@ docs:
 	.venv-docs/bin/mkdocs build --strict --quiet
 
 clean:
-	rm -rf .venv .venv-docs build site docs/assets/katex results src/*.egg-info src/hopscale/native/*.so
+	rm -rf .venv .venv-docs build site docs/assets/vendor results src/*.egg-info src/hopscale/native/*.so

@@ -6,7 +6,11 @@ from pathlib import Path
 import hopscale as hs
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference.md"
-PARTS = {"paper": "hopscale.paper.instances", "learn": "hopscale.learn."}
+PARTS = {
+    "paper": "hopscale.paper.instances",
+    "learn": "hopscale.learn.",
+    "clamp": "hopscale.targets.clamp.",
+}
 
 
 def test_every_public_name_is_in_the_reference():

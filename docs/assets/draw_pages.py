@@ -1,4 +1,4 @@
-"""Runs the pages' code and keeps the pictures they show: python docs/assets/draw_pages.py [PAGE]."""
+"""Runs the pages' code and keeps the pictures they show: draw_pages.py [PAGE]."""
 
 import os
 import sys
