@@ -21,6 +21,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from hopscale.notebook import NotebookBar, in_notebook
+
 FIRST_CHUNK = 8
 GROWTH = 8.0  # of a chunk over the one before, at most
 
@@ -85,7 +87,7 @@ def drive(
         seconds: how long a chunk should take.
         chunk: steps of a chunk, instead.
         first_chunk: steps of the first chunk, before it is known how long one takes.
-        progress: show a bar where there is a terminal.
+        progress: show a bar where there is a terminal or a notebook.
         minutes: stop after that long; at least one chunk is taken.
         save: called every `save_seconds`, and when the job stops.
         tell: called after each chunk with its steps; False stops the job.
@@ -123,7 +125,7 @@ def drive(
 class Watch:
     """Shows how far each phase is, and knows whether the run was asked to stop."""
 
-    def __init__(self, bar: Progress | None, phases: Mapping[str, int]):
+    def __init__(self, bar: Progress | NotebookBar | None, phases: Mapping[str, int]):
         self.stopped = False
         self._bar = bar
         self._totals = phases
@@ -156,7 +158,11 @@ class Watch:
 def watch(show: bool, phases: Mapping[str, int]) -> Iterator[Watch]:
     """Watch phases of so many steps each; the first Ctrl-C only sets `stopped`."""
     console = Console(stderr=True)
-    bar = _bar(console) if show and console.is_terminal else None
+    bar = None
+    if show and in_notebook():
+        bar = NotebookBar()
+    elif show and console.is_terminal:
+        bar = _bar(console)
     watched = Watch(bar, phases)
     with interruptible(watched):
         if bar is None:

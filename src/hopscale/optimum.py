@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hopscale import arguments, host, ratios, validate
+from hopscale import arguments, host, ratios, tables, validate
 from hopscale.anneal import Schedule, anneal, begin, beta_range, nothing_yet
 from hopscale.host import Interrupted
 from hopscale.kernels import LBP, Gibbs
@@ -80,6 +80,9 @@ class Optimum:
         return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.html(self)
 
     def __rich__(self) -> Table:
         shape = " x ".join(map(str, self.target.shape))

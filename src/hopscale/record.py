@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hopscale import native, validate
+from hopscale import native, tables, validate
 from hopscale.kernels.kernel import ChainState, Info
 from hopscale.target import State, Target, as_float
 
@@ -191,6 +191,9 @@ class Best(NamedTuple):
     x: np.ndarray
     log_prob: float
 
+    def __repr__(self) -> str:
+        return f"Best(log_prob={self.log_prob:.6g}, x={tables.short(self.x)})"
+
 
 class BestState(Recorder):
     """The state of the largest log-probability among all draws of all chains."""
@@ -216,6 +219,9 @@ class MeanAndError(NamedTuple):
 
     mean: np.ndarray
     error: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"mean {tables.short(self.mean)} ± {tables.short(self.error)}"
 
     @staticmethod
     def of(by_chain: np.ndarray) -> "MeanAndError":

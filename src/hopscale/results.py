@@ -1,19 +1,16 @@
 """What a run returns."""
 
 import dataclasses
-import io
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import jax
 import numpy as np
-from rich import box
-from rich.console import Console, Group
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
-from hopscale import diagnostics
+from hopscale import diagnostics, tables
 from hopscale.advice import advice
 from hopscale.kernels.kernel import Kernel
 from hopscale.pages import STEP_NUMBERS, average
@@ -86,6 +83,10 @@ class Statistic:
         with np.errstate(invalid="ignore"):
             grid = RANKED_GRID * trace.std(dtype=np.float64) if trace.size else 0.0
         return diagnostics.r_hat(np.round(trace / grid) if grid > 0 else trace)
+
+    def __repr__(self) -> str:
+        shown = f"{self.name}: {self.mean:.6g} ± {self.error:.2g}, sd {self.sd:.4g}"
+        return f"{shown}, ESS {self.ess_total:.4g} in all, R-hat {self.r_hat:.4f}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,25 +227,18 @@ class Run:
         }
 
     def __str__(self) -> str:
-        text = io.StringIO()
-        Console(file=text, width=88).print(self.__rich__())
-        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+        return tables.text(self.__rich__())
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return tables.html(self)
+
     def __rich__(self) -> Group:
         lattice = " x ".join(map(str, self.target.shape))
-        table = Table(
-            title=f"{type(self.target).__name__} ({lattice}) by {describe(self.kernel)}",
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            show_header=False,
-            pad_edge=False,
-        )
-        for name, value in self._rows():
-            table.add_row(name, value)
+        title = f"{type(self.target).__name__} ({lattice}) by {describe(self.kernel)}"
         notes = [Text(f"! {sentence}", style="yellow") for sentence in self.warnings]
-        return Group(table, *notes)
+        return Group(tables.table(title, self._rows()), *notes)
 
     def _rows(self):
         steps = f"{self.chains:,} x ({self.warmup:,} warm-up + {self.num_draws:,} draws)"
@@ -272,6 +266,12 @@ class Run:
             yield "INVALID", f"density or ratios not a number at {self.invalid:,} proposals"
             shown = np.array2string(np.asarray(self.offender), threshold=12, separator=" ")
             yield "  first at", " ".join(shown.split())
+
+    def plot(self):
+        """A figure of how the run went: trace, ranks, scale and acceptance; see `hs.plot.run`."""
+        from hopscale import plot
+
+        return plot.run(self)
 
     def to_arviz(self):
         """The run as ArviZ data: InferenceData before ArviZ 1.0, a DataTree since.

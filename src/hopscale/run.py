@@ -57,7 +57,7 @@ def sample(
             None keeps statistics only, and memory does not grow with the run.
         checkpoint: a file that is written every two minutes. If it is there, the run goes on from
             it, bit for bit as if it had not been stopped; a file of another run is refused.
-        progress: show a progress bar where there is a terminal.
+        progress: show a progress bar where there is a terminal or a notebook.
         chunk: steps between two looks at the run. None: about a quarter of a second.
         sampler: another name for `kernel`.
 

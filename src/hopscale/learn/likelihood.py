@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from hopscale.learn import tables
+from hopscale import tables
 from hopscale.learn.log_weights import LogZ
 from hopscale.target import State, Target
 from hopscale.validate import bits, count, instance
@@ -28,6 +28,9 @@ class LogLikelihood(NamedTuple):
         return tables.text(self.__rich__())
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.html(self)
 
     def __rich__(self):
         doubt = "" if self.reliable else "  NOT MEASURED"

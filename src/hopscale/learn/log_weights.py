@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from hopscale.learn import tables
+from hopscale import tables
 
 RESAMPLES = 1_000
 BRIDGE_RESAMPLES = 200
@@ -92,6 +92,9 @@ class LogZ(NamedTuple):
         return tables.text(self.__rich__())
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.html(self)
 
     def __rich__(self):
         return tables.table("log Z", self._rows(), self.warning)

@@ -22,10 +22,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from hopscale import host
+from hopscale import host, tables
 from hopscale.data import DataSet
 from hopscale.host import Interrupted
-from hopscale.learn import rbm_file, tables
+from hopscale.learn import rbm_file
 from hopscale.learn.health import DivergedError
 from hopscale.learn.rbm_file import Learner, RBMRecipe
 from hopscale.target import State
@@ -64,6 +64,9 @@ class TrainedRBM:
         return tables.text(self.__rich__())
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.html(self)
 
     def __rich__(self):
         shape = " x ".join(map(str, self.rbm.shape))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hopscale.learn import tables
+from hopscale import tables
 from hopscale.learn.ebm import EBM
 from hopscale.learn.health import Crisis
 from hopscale.target import State
@@ -53,6 +53,9 @@ class Trained:
         return tables.text(self.__rich__())
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.html(self)
 
     def __rich__(self, title: str | None = None):
         shape = " x ".join(map(str, self.model.shape))

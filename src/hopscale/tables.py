@@ -2,7 +2,9 @@
 
 import io
 from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console, Group
 from rich.table import Table
@@ -28,3 +30,19 @@ def text(shown: Group) -> str:
     out = io.StringIO()
     Console(file=out, width=88).print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def html(shown: Any) -> str:
+    """What anything that rich can show looks like in a notebook."""
+    out = Console(file=io.StringIO(), width=100, record=True, force_jupyter=False)
+    out.print(shown)
+    style = "line-height: 1.25; white-space: pre; overflow-x: auto"
+    return out.export_html(inline_styles=True, code_format=f'<pre style="{style}">{{code}}</pre>')
+
+
+def short(array: Any) -> str:
+    """An array in one line."""
+    found = np.asarray(array)
+    if found.size <= 12:
+        return " ".join(np.array2string(found, precision=4).split())
+    return f"array of shape {found.shape}, from {found.min():.4g} to {found.max():.4g}"

@@ -1,0 +1,73 @@
+"""What results look like: printed, in a notebook, as pictures."""
+
+import sys
+import types
+
+import matplotlib
+import numpy as np
+import pytest
+
+import hopscale as hs
+from hopscale import host, notebook
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def run():
+    record = {"best": hs.record.BestState(), "means": hs.record.SiteMeans()}
+    target = hs.Bernoulli(np.full((5, 8), 0.3))
+    options = {"chains": 3, "warmup": 40, "draws": 60, "keep": 20, "progress": False}
+    return hs.sample(target, record=record, **options)
+
+
+def test_results_print_as_few_lines(run):
+    shown = [run, *run.statistics.values(), *run.recorded.values()]
+    assert all(len(str(one).splitlines()) < 20 and len(repr(one)) < 2_000 for one in shown)
+    assert "R-hat" in repr(run.statistics["log_prob"])
+    assert "array of shape (5, 8)" in repr(run.recorded["best"])
+
+
+def test_a_run_is_html_in_a_notebook(run):
+    html = run._repr_html_()
+    assert html.startswith("<pre")
+    assert "jump distance" in html
+    assert "Bernoulli (5 x 8)" in html
+
+
+def test_pictures_of_a_run_and_of_states(run, tmp_path):
+    figure = run.plot()
+    assert len(figure.axes) == 4
+    figure.savefig(tmp_path / "run.png")
+    assert len(hs.plot.states(run.draws, columns=4).axes) == 12  # 9 pictures, 3 empty places
+    assert len(hs.plot.states(run.last.reshape(3, -1)).axes) == 1
+    with pytest.raises(ValueError, match="at least one axis"):
+        hs.plot.states(3)
+
+
+class Shown:
+    """What IPython's display returns, remembering what it was given."""
+
+    def __init__(self):
+        self.pages = []
+
+    def update(self, page):
+        self.pages.append(page)
+
+
+def test_progress_moves_in_a_notebook(monkeypatch):
+    shown = Shown()
+    shell = types.SimpleNamespace(kernel=object())
+    display = types.SimpleNamespace(HTML=str, display=lambda page, display_id: shown)
+    ipython = types.SimpleNamespace(get_ipython=lambda: shell, display=display)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    assert notebook.in_notebook()
+    with host.watch(True, {"warm-up": 10, "draws": 20}) as watched:
+        watched.show("warm-up", 10, lambda: {"scale": 3.0})
+        watched.show("draws", 20, lambda: {"scale": 4.0})
+    assert len(shown.pages) == 3
+    assert "20/20" in shown.pages[-1]
+    assert "scale 4" in shown.pages[-1]
+    shell.__dict__.pop("kernel")
+    assert not notebook.in_notebook()
