@@ -79,7 +79,10 @@ def _edges(path: Path) -> Problem:
         words = words[1:] if words[0] in ("e", "a") else words  # DIMACS
         try:
             first, second = int(words[0]), int(words[1])
-            rows.append((first, second, float(words[2]) if len(words) > 2 else np.nan))
+            weight = float(words[2]) if len(words) > 2 else None
+            if weight is not None and not np.isfinite(weight):
+                raise ValueError(f"a weight of {weight}")
+            rows.append((first, second, np.nan if weight is None else weight))
         except (ValueError, IndexError) as error:
             raise ValueError(
                 f"{path}, line {number}: two sites and a weight are needed, as in '0 1 -0.5'; got "
