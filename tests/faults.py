@@ -285,10 +285,10 @@ import sys
 import numpy as np
 import hopscale as hs
 from hopscale import host
-host.drive.__kwdefaults__["save_seconds"] = 0.02
+host.drive.__kwdefaults__["save_seconds"] = 0.05
 print("ready", flush=True)
 target = hs.Ising(np.linspace(-0.3, 0.3, 36).reshape(6, 6), 0.15)
-run = hs.sample(target, chains=5, warmup=500, draws=30_000, chunk=64, progress=False,
+run = hs.sample(target, chains=5, warmup=500, draws=6_000, chunk=64, progress=False,
                 checkpoint=sys.argv[1])
 print(run.last.tobytes().hex(), run.scale, run.acceptance)
 """
