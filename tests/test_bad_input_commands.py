@@ -41,7 +41,12 @@ SHARED = {
     "--path": {"forward": "'reversed' or 'same'"},
     "--repeats": {"once": "a setting of gwg, not of lbp"},
     "--lengths": {"long": "'mixed' or 'paper'"},
-    "--scale": {"0": "at least 1", "nan": "at least 1", "1e9": "R = 1e", "big": "valid (number|float)"},
+    "--scale": {
+        "0": "at least 1",
+        "nan": "at least 1",
+        "1e9": "R = 1e",
+        "big": "valid (number|float)",
+    },
     "--rate": {"0": r"inside \(0, 1\)", "1.5": r"inside \(0, 1\)", "nan": "inside"},
     "--seed": {"-1": "no sign", "18446744073709551616": "64 bits", "x": INTEGER},
     "--keep": {"some": "'all', 'last'", "0": "'all', 'last'", "-2": "'all', 'last'"},

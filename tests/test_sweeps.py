@@ -180,10 +180,9 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
 
 
 BAD = [
-    (lambda: hs.Gibbs("random"), ValueError, "order must be 'auto' or 'coloured'"),
+    (lambda: hs.Gibbs("random"), ValueError, "order must be one of auto, coloured"),
     (lambda: hs.Gibbs(rule="heat"), ValueError, "rule must be"),
     (lambda: hs.Gibbs(sweeps=0), ValueError, "at least 1"),
-    (lambda: hs.Gibbs(sweeps=True), ValueError, "at least 1"),
     (lambda: hs.Gibbs(implementation="gpu"), ValueError, "implementation must be"),
     (lambda: hs.sample(small_targets()["fhmm"], hs.Gibbs("coloured")), TypeError, "got FHMM"),
     (lambda: hs.Potts([(0, 1, 1.0)], 1), ValueError, "num_states"),

@@ -134,18 +134,24 @@ def optimize(
     if kernel is None:
         kernel = LBP() if Powered(target, 1.0).sweep() is None else Gibbs(rule="metropolis")
     arguments.check(target, kernel, None, chains, 0, 1, None)
+    if betas is not None:
+        _check_betas(betas)
     key = validate.as_key(key)
     key_look, key_run = jax.random.split(key)
     looked_at = arguments.initial_states(target, kernel, chains, None, key_look)
     target, _ = ratios.settle(target, looked_at, key_look)
     low, high = beta_range(target) if betas is None else betas
-    if not 0 < low <= high < np.inf:
-        raise ValueError(f"betas must be 0 < first <= last; got {betas}.")
     job = Rounds(target, kernel, chains, (low, high), key_run, seconds)
     outcome = host.drive(job, progress=progress)
     if outcome == "interrupted":
         raise Interrupted("stopped by Ctrl-C; .partial holds the best state so far", job.result())
     return job.result()
+
+
+def _check_betas(betas: Any) -> None:
+    found = validate.array("betas", betas)
+    if found.shape != (2,) or np.iscomplexobj(found) or not 0 < found[0] <= found[1] < np.inf:
+        raise ValueError(f"betas must be two numbers, 0 < first <= last; got {betas!r:.80}.")
 
 
 class Rounds:

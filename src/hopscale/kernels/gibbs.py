@@ -12,7 +12,7 @@ from hopscale.native import IMPLEMENTATIONS
 from hopscale.sweep import EvaluatedSweep, Rule, Sweep
 from hopscale.target import State, Target
 from hopscale.targets.rbm import RBM
-from hopscale.validate import count
+from hopscale.validate import choice, count
 
 ORDERS = ("auto", "coloured", "systematic")
 RULES = ("gibbs", "metropolis")
@@ -111,11 +111,8 @@ class Gibbs(Kernel):
             ("rule", RULES),
             ("implementation", IMPLEMENTATIONS),
         ):
-            if getattr(self, field) not in choices:
-                listed = " or ".join(map(repr, choices))
-                raise ValueError(f"{field} must be {listed}; got {getattr(self, field)!r}.")
-        if type(self.sweeps) is not int or self.sweeps < 1:
-            raise ValueError(f"sweeps must be an integer of at least 1; got {self.sweeps!r}.")
+            choice(field, getattr(self, field), choices)
+        count("sweeps", self.sweeps, least=1)
 
     def check(self, target: Target) -> None:
         if self.order == "coloured" and target.sweep() is None:
