@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from hopscale import balance, diagnostics, record
+from hopscale.comparison import Comparison, compare
 from hopscale.host import Interrupted
 from hopscale.kernels import (
     GWG,
@@ -58,6 +59,7 @@ __all__ = [
     "BlockGibbs",
     "ChainState",
     "Clamped",
+    "Comparison",
     "ConvergenceWarning",
     "Evaluation",
     "FileError",
@@ -84,6 +86,7 @@ __all__ = [
     "blackjax",
     "check",
     "clamp",
+    "compare",
     "data",
     "diagnostics",
     "dimod",

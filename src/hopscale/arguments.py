@@ -36,12 +36,11 @@ def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) ->
         count("chunk", chunk, least=1)
 
 
-def chosen(kernel: Any, sampler: Any, default: Kernel) -> Any:
+def chosen(kernel: Any, sampler: Any) -> Any:
     """The kernel, by either of its two names."""
     if kernel is not None and sampler is not None:
         raise TypeError("kernel and sampler are two names for one argument; give one of them.")
-    given = sampler if kernel is None else kernel
-    return default if given is None else given
+    return sampler if kernel is None else kernel
 
 
 def thinning(keep: Any, draws: int) -> int | None:

@@ -43,6 +43,7 @@ class Plan:
     keep: str | int | None
     defaults: bool = True  # whether the statistics that are always there are
     cautions: tuple[str, ...] = ()  # what was found before the first step
+    reason: str = ""  # why this kernel, where the user did not say
 
     @staticmethod
     def of(

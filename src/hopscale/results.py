@@ -107,6 +107,7 @@ class Run:
         evaluations: how often the target was evaluated, over all chains.
         interrupted: whether Ctrl-C cut the run short.
         cautions: warnings from before the first step.
+        reason: why this kernel was chosen; empty where it was given.
     """
 
     target: Target
@@ -132,6 +133,7 @@ class Run:
     interrupted: bool
     resumable: Any = dataclasses.field(default=None, repr=False)
     cautions: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def sampler(self) -> Kernel:
@@ -203,6 +205,7 @@ class Run:
             "target": type(self.target).__name__,
             "sites": self.target.num_sites,
             "sampler": describe(self.kernel),
+            "reason": self.reason,
             "chains": self.chains,
             "warmup": self.warmup,
             "draws": self.num_draws,
@@ -242,6 +245,8 @@ class Run:
 
     def _rows(self):
         steps = f"{self.chains:,} x ({self.warmup:,} warm-up + {self.num_draws:,} draws)"
+        if self.reason:
+            yield "chosen", self.reason
         yield "chains", steps + (", stopped by Ctrl-C" if self.interrupted else "")
         scales = self.kernel.scale_range(self.target)
         if self.scale is not None and scales is not None:

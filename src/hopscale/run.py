@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from hopscale import arguments, host, sampling, validate
+from hopscale.choose import choose_kernel
 from hopscale.host import Interrupted
-from hopscale.kernels import LBP
 from hopscale.kernels.kernel import Kernel
 from hopscale.pages import STEP_NUMBERS, Moments, Trace
 from hopscale.plan import Plan, Record
@@ -43,7 +43,8 @@ def sample(
 
     Args:
         target: what to sample.
-        kernel: how; `LBP()` unless said.
+        kernel: how. None: what suits the target, sweeps where a site depends on few others, else
+            `LBP()`; `run.reason` says why.
         chains: how many independent chains run side by side.
         warmup: steps that tune the scale and are not kept.
         draws: steps whose statistics are kept.
@@ -71,10 +72,11 @@ def sample(
         InvalidDensityError: if the log-density was NaN or +inf at every proposal.
         Interrupted: after Ctrl-C or SIGTERM, a KeyboardInterrupt with the partial run as `.run`.
     """
-    chosen = arguments.chosen(kernel, sampler, LBP())
+    chosen, reason = choose_kernel(target, arguments.chosen(kernel, sampler), scale)
     plan = Plan.of(
         [target], chosen, [key], [scale], chains, warmup, draws, [record], init, keep, chunk
     )
+    plan = dataclasses.replace(plan, reason=reason)
     return run_plan(plan, None, progress, chunk, checkpoint)
 
 
@@ -119,7 +121,7 @@ def sample_many(
             f"one target and one scale are needed for each of {runs} keys; got {len(targets)} "
             f"targets and {len(scales)} scales."
         )
-    kernel = LBP() if kernel is None else kernel
+    kernel, _ = choose_kernel(targets[0], kernel, scales[0])
     plan = Plan.of(targets, kernel, keys, scales, chains, warmup, draws, record, chunk=chunk)
     job = plan.begin()
     outcome = host.drive(job, chunk=chunk, progress=progress, tell=tell)
@@ -256,4 +258,5 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
         interrupted=interrupted,
         resumable=None if plan is None else (plan, job.counters(), job.arrays()),
         cautions=() if plan is None else plan.cautions,
+        reason="" if plan is None else plan.reason,
     )

@@ -108,6 +108,7 @@ def _write(path, plan: Plan, counters: Mapping, arrays: Mapping, interrupted: bo
     description = _description(plan)
     about = {**description, "counters": counters, "interrupted": interrupted, "modules": {}}
     about |= {"ratios": plan.targets[0].ratios, "cautions": list(plan.cautions)}
+    about["reason"] = plan.reason
     held = storage.pack(arrays)
     for name, part in _plan_parts(plan).items():
         spec, leaves = _spec(part)
@@ -180,6 +181,7 @@ def _given(stored: Stored, target, kernel, record) -> dict[str, Any]:
             ) from error
     parts["target"] = parts["target"].decided(stored.about.get("ratios", "gradient"))
     settings = {**stored.about["settings"], "cautions": stored.about.get("cautions", [])}
+    settings["reason"] = stored.about.get("reason", "")
     return {**parts, "settings": settings}
 
 
@@ -198,6 +200,7 @@ def _parts(found: dict[str, Any]) -> dict[str, Any]:
         init=found["init"],
         keep=settings["keep"],
         cautions=tuple(settings["cautions"]),
+        reason=settings["reason"],
     )
     return {**found, "plan": plan}
 

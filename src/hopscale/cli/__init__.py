@@ -10,10 +10,10 @@ import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from hopscale.cli import bench, ebm, evaluate, sample, train
+from hopscale.cli import bench, compare, ebm, evaluate, sample, train
 from hopscale.cli.app import app
 
-__all__ = ["app", "bench", "ebm", "evaluate", "main", "sample", "train"]
+__all__ = ["app", "bench", "compare", "ebm", "evaluate", "main", "sample", "train"]
 
 COMMANDS = "hopscale.commands"  # the entry-point group
 

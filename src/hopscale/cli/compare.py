@@ -1,0 +1,114 @@
+"""hopscale compare and hopscale optimize: which sampler for a target, and its best state."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hopscale.cli.app import AsJson, app, console
+from hopscale.cli.draw import Seed
+
+SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000}
+
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="bernoulli, ising, fhmm, rbm, a file of couplings, or my_model.py:log_density",
+    ),
+]
+Size = Annotated[int | None, typer.Option(help="of one of the paper's targets")]
+Config = Annotated[str, typer.Option(help="of one of the paper's: C1 (smooth), C2 or C3 (sharp)")]
+Sites = Annotated[
+    str | None, typer.Option(help="of your own density: how many, or a shape such as 28x28")
+]
+States = Annotated[int, typer.Option(help="of your own density: values a site can take")]
+Kind = Annotated[str | None, typer.Option(help="of a file: ising, maxcut or qubo")]
+Beta = Annotated[float, typer.Option(help="of a file: inverse temperature")]
+
+
+def find_target(
+    where: str,
+    size: int | None,
+    config: str,
+    seed: int,
+    sites: str | None,
+    states: int,
+    kind: str | None,
+    beta: float,
+) -> Any:
+    """The target that a command line names."""
+    import hopscale as hs
+
+    if where in SIZES:
+        number = SIZES[where] if size is None else size
+        return getattr(hs.paper, where)(number, config=config, key=seed)
+    if where == "rbm":
+        return hs.paper.rbm(400 if size is None else size)
+    if where.partition(":")[0].endswith(".py"):
+        from hopscale.cli.own import load_target
+
+        return load_target(where, sites, states, None)
+    if Path(where).suffix or Path(where).exists():
+        from hopscale.cli.problem import load_problem
+
+        return load_problem(Path(where), kind, beta)[0]
+    raise ValueError(
+        f"a target is one of {', '.join(SIZES)}, rbm, a function as in my_model.py:log_density, "
+        f"or a file; got {where!r}."
+    )
+
+
+@app.command()
+def compare(
+    where: Where,
+    seconds: Annotated[float, typer.Option(help="for each sampler")] = 30.0,
+    chains: Annotated[int, typer.Option(help="side by side")] = 100,
+    size: Size = None,
+    config: Config = "C2",
+    sites: Sites = None,
+    states: States = 2,
+    kind: Kind = None,
+    beta: Beta = 1.0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Try the samplers that could draw from a target, and say which to use.
+
+    Example: `hopscale compare ising --size 50 --seconds 10`
+    """
+    import hopscale as hs
+
+    target = find_target(where, size, config, seed, sites, states, kind, beta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", hs.ConvergenceWarning)
+        found = hs.compare(target, seconds, chains=chains, key=seed)
+    print(json.dumps(found.summary())) if as_json else console().print(found)
+
+
+@app.command()
+def optimize(
+    where: Where,
+    seconds: Annotated[float, typer.Option(help="how long to look")] = 60.0,
+    chains: Annotated[int, typer.Option(help="side by side")] = 64,
+    size: Size = None,
+    config: Config = "C2",
+    sites: Sites = None,
+    states: States = 2,
+    kind: Kind = None,
+    beta: Beta = 1.0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
+) -> None:
+    """Look for the most probable state of a target.
+
+    Example: `hopscale optimize G1.txt --kind maxcut --seconds 10`
+    """
+    import hopscale as hs
+
+    target = find_target(where, size, config, seed, sites, states, kind, beta)
+    found = hs.optimize(target, seconds, chains=chains, key=seed, progress=progress and not as_json)
+    print(json.dumps(found.summary())) if as_json else console().print(found)

@@ -1,0 +1,225 @@
+"""Which kernel here? All that could do, for the same time each."""
+
+import dataclasses
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from hopscale import host, validate
+from hopscale.advice import R_HAT
+from hopscale.choose import choose
+from hopscale.kernels import GWG, LBP, RWM, Gibbs
+from hopscale.kernels.kernel import Kernel
+from hopscale.plan import Plan
+from hopscale.results import Run, describe
+from hopscale.run import make_runs
+from hopscale.sweep import PairSweep
+from hopscale.target import Target
+from hopscale.targets.rbm import RBM
+
+PILOT = 64  # steps that tell how long one takes
+WARMUP_SHARE = 0.25  # of the time
+FEWEST, MOST = 50, 5_000  # steps of warm-up
+EVALUATED = 512  # evaluations of a sweep without pairs or blocks, at most
+FEW = 32  # draws of each chain, too few to say anything
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """How a kernel did.
+
+    Attributes:
+        ess: effective draws of all chains together, of the worst statistic, whose name is `worst`.
+        ess_per_second: of drawing alone.
+        ess_per_second_all: warm-up included; compilation is not.
+    """
+
+    kernel: Kernel
+    ess: float
+    worst: str
+    ess_per_second: float
+    ess_per_second_all: float
+    r_hat: float
+    draws: int
+    steps_per_second: float
+    seconds: float
+
+    @property
+    def reliable(self) -> bool:
+        """Whether its chains agree, so that its effective draws mean something."""
+        return self.r_hat <= R_HAT and self.draws >= FEW and self.ess > 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Kernels on one target, the best first, and what follows from it in a sentence."""
+
+    target: Target
+    candidates: tuple[Candidate, ...]
+    seconds: float
+    chains: int
+
+    @property
+    def best(self) -> Candidate:
+        return self.candidates[0]
+
+    @property
+    def kernel(self) -> Kernel:
+        """The best kernel, to be passed to `hs.sample`."""
+        return self.best.kernel
+
+    @property
+    def sentence(self) -> str:
+        """What to use here, and how sure that is."""
+        best, name = self.best, f"hs.{describe(self.best.kernel)}"
+        if not best.reliable:
+            return (
+                f"No kernel's chains agree after {self.seconds:g} seconds (R-hat of {name} is "
+                f"{best.r_hat:.3g}): compare for longer, or temper the target."
+            )
+        text = f"Use {name}: {best.ess_per_second:,.0f} effective draws a second"
+        if len(self.candidates) > 1:
+            second = self.candidates[1]
+            other = f"hs.{describe(second.kernel)}"
+            if second.reliable and second.ess_per_second > 0:
+                times = best.ess_per_second / second.ess_per_second
+                text += f", {times:.2g} times those of {other}, the next best"
+            else:
+                text += f"; the chains of {other}, the next, do not agree yet"
+        return f"{text}. hs.sample chooses {describe(choose(self.target).kernel)} by itself."
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers, for JSON."""
+        rows = []
+        for c in self.candidates:
+            row = {f.name: getattr(c, f.name) for f in dataclasses.fields(c)}
+            row |= {"kernel": describe(c.kernel), "reliable": c.reliable}
+            if math.isnan(c.r_hat):
+                row["r_hat"] = None
+            rows.append(row)
+        return {
+            "target": type(self.target).__name__,
+            "sites": self.target.num_sites,
+            "chains": self.chains,
+            "seconds": self.seconds,
+            "candidates": rows,
+            "best": describe(self.kernel),
+            "sentence": self.sentence,
+        }
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=100).print(self.__rich__())
+        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Group:
+        shape = " x ".join(map(str, self.target.shape))
+        table = Table(
+            title=f"{type(self.target).__name__} ({shape}), {self.chains:,} chains, "
+            f"{self.seconds:g} seconds each",
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        table.add_column("kernel")
+        for name in ("ESS/s", "with warm-up", "ESS/draw", "steps/s", "R-hat"):
+            table.add_column(name, justify="right")
+        for c in self.candidates:
+            table.add_row(
+                describe(c.kernel),
+                f"{c.ess_per_second:,.3g}"
+                if c.ess_per_second < 1000
+                else f"{c.ess_per_second:,.0f}",
+                f"{c.ess_per_second_all:,.3g}"
+                if c.ess_per_second_all < 1000
+                else f"{c.ess_per_second_all:,.0f}",
+                f"{c.ess / max(c.draws * self.chains, 1):.3g}",
+                f"{c.steps_per_second:,.0f}",
+                f"{c.r_hat:.3f}",
+            )
+        return Group(table, Text(self.sentence))
+
+
+def compare(
+    target: Target,
+    seconds: float = 30.0,
+    *,
+    kernels: Sequence[Kernel] | None = None,
+    chains: int = 100,
+    key: Any = 0,
+) -> Comparison:
+    """Run the kernels that could sample a target, and say which to use.
+
+    Each has the same time, a quarter of it for warm-up. What counts is the number of effective
+    draws a second, of all chains together, of the statistic for which there are fewest.
+
+    Args:
+        target: what to sample.
+        seconds: for each kernel, compilation not counted.
+        kernels: None: LBP, GWG, RWM, and sweeps where these are not hopeless.
+        chains: side by side.
+        key: a seed or a JAX key.
+    """
+    validate.instance("target", target, Target, "hs.Bernoulli(p)")
+    validate.number("seconds", seconds, 0.0, 1e9, "()")
+    if kernels is None:
+        kernels = candidates(target)
+    elif not kernels or not all(isinstance(k, Kernel) for k in kernels):
+        raise TypeError(f"kernels must be a list such as [hs.LBP(), hs.Gibbs()]; got {kernels!r}.")
+    found = [_timed(target, kernel, seconds, chains, key) for kernel in kernels]
+    order = sorted(found, key=lambda c: (not c.reliable, -c.ess_per_second))
+    return Comparison(target=target, candidates=tuple(order), seconds=seconds, chains=chains)
+
+
+def candidates(target: Target) -> list[Kernel]:
+    """The kernels worth trying."""
+    found: list[Kernel] = [LBP(), GWG(), RWM()]
+    pairs = isinstance(target.sweep(), PairSweep)
+    if pairs or isinstance(target, RBM) or target.num_sites * target.num_states <= EVALUATED:
+        found.insert(0, Gibbs())
+    if pairs:
+        found.insert(1, Gibbs(rule="metropolis"))
+    return found
+
+
+def _timed(target: Target, kernel: Kernel, seconds: float, chains: int, key) -> Candidate:
+    """A run of about that many seconds."""
+
+    def run(warmup: int, draws: int, most: float | None) -> Run:
+        plan = Plan.of([target], kernel, [key], [None], chains, warmup, draws)
+        job = plan.begin()
+        host.drive(job, progress=False, minutes=None if most is None else most / 60)
+        return make_runs(job, plan)[0]
+
+    pilot = run(0, PILOT, None)
+    rate = pilot.steps_per_second
+    warmup = int(min(max(WARMUP_SHARE * seconds * rate, FEWEST), MOST))
+    draws = int(max((seconds - warmup / rate) * rate, FEWEST))
+    return _candidate(run(warmup, draws, 1.5 * seconds))
+
+
+def _candidate(run: Run) -> Candidate:
+    steps = run.warmup + run.num_draws
+    drawing = run.run_seconds * run.num_draws / max(steps, 1)
+    counted = {n: s.ess_total for n, s in run.statistics.items() if math.isfinite(s.ess_total)}
+    worst = min(counted, key=lambda name: counted[name]) if counted else ""
+    ess = counted.get(worst, 0.0)
+    return Candidate(
+        kernel=run.kernel,
+        ess=ess,
+        worst=worst,
+        ess_per_second=ess / drawing if drawing else 0.0,
+        ess_per_second_all=ess / run.run_seconds if run.run_seconds else 0.0,
+        r_hat=run.r_hat,
+        draws=run.num_draws,
+        steps_per_second=run.steps_per_second,
+        seconds=run.run_seconds,
+    )

@@ -1,0 +1,84 @@
+"""What runs where nobody said: chosen by the target, said by the run; and kernels compared."""
+
+import json
+
+import numpy as np
+import pytest
+
+import hopscale as hs
+from hopscale.choose import choose
+from small import small_rbm, small_targets
+
+RNG = np.random.default_rng(3)
+SPARSE = hs.Pairwise((np.arange(99), np.arange(1, 100), np.ones(99)))
+DENSE = hs.Pairwise(np.triu(0.1 * RNG.normal(size=(80, 80)), 1))
+LATTICE = hs.Ising(RNG.normal(size=(5, 5)), 0.2)
+SHORT = {"chains": 4, "warmup": 5, "draws": 40, "progress": False}
+
+KERNELS = {
+    "chain": (SPARSE, hs.Gibbs(), "depends on 1.98 others"),
+    "lattice": (LATTICE, hs.Gibbs(), "depends on 3.2 others"),
+    "tempered": (hs.Tempered(hs.Bernoulli(np.full((5, 5), 0.4)), LATTICE, 0.5), hs.Gibbs(), "3.2"),
+    "potts": (hs.Potts.lattice((4, 4), 3), hs.Gibbs(), "others on average"),
+    "rbm": (small_rbm(), hs.Gibbs(), "hidden units"),
+    "dense": (DENSE, hs.LBP(), "most of them"),
+    "bernoulli": (hs.Bernoulli([0.2, 0.6]), hs.LBP(), "prices every change"),
+    "log-density": (small_targets()["quadratic"], hs.LBP(), "prices every change"),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_target_says_which_kernel(name):
+    target, kernel, words = KERNELS[name]
+    chosen = choose(target)
+    assert chosen.kernel == kernel
+    assert words in chosen.reason
+
+
+def test_a_scale_needs_a_kernel_that_has_one():
+    assert choose(LATTICE, hs.Fixed(3)).kernel == hs.LBP()
+
+
+def test_a_run_says_what_was_chosen_and_why(tmp_path):
+    run = hs.sample(LATTICE, **SHORT)
+    assert isinstance(run.kernel, hs.Gibbs)
+    assert "3.2 others" in run.reason
+    assert run.reason in str(run).replace("\n", " ")
+    assert run.summary()["reason"] == run.reason
+    run.save(tmp_path / "run")
+    assert hs.load(tmp_path / "run").reason == run.reason
+    given = hs.sample(LATTICE, hs.Gibbs(), **SHORT)
+    assert given.reason == ""
+    assert "chosen" not in str(given)
+    np.testing.assert_array_equal(given.last, run.last)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return hs.compare(LATTICE, seconds=0.3, kernels=[hs.RWM(), hs.Gibbs()], chains=20)
+
+
+def test_a_comparison_ends_with_a_plain_sentence(found):
+    assert found.kernel == hs.Gibbs()
+    assert found.sentence.startswith("Use hs.Gibbs(")
+    assert str(found).replace("\n", " ").endswith(found.sentence.split(". ")[-1])
+    assert found.candidates[0].reliable
+    summary = json.loads(json.dumps(found.summary()))
+    assert summary["best"].startswith("Gibbs")
+    assert [row["kernel"][:3] for row in summary["candidates"]] == ["Gib", "RWM"]
+
+
+def test_effective_draws_are_no_more_than_a_few_times_the_draws(found):
+    """Gibbs sampling of a weakly coupled lattice: draws are close to independent."""
+    best = found.best
+    assert 0.2 < best.ess / (best.draws * 20) < 3
+    assert best.ess_per_second_all < best.ess_per_second
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [({"seconds": 0}, ValueError), ({"kernels": []}, TypeError), ({"kernels": [3]}, TypeError)],
+)
+def test_settings_that_cannot_work_are_refused(settings, error):
+    with pytest.raises(error):
+        hs.compare(LATTICE, **settings)
