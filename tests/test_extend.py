@@ -58,8 +58,8 @@ def test_the_shorter_run_stays_as_it_was():
 
 def test_the_broken_twin_differs():
     """Starting again where another run stopped is not going on: the key says so."""
-    whole = hs.sample(TARGET, **settings(100))
-    short = hs.sample(TARGET, **settings(50))
+    whole = hs.sample(TARGET, hs.LBP(), **settings(100))
+    short = hs.sample(TARGET, hs.LBP(), **settings(50))
     other = hs.sample(
         TARGET, **settings(50, init=short.last, warmup=0), scale=hs.Fixed(short.scale)
     )

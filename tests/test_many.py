@@ -89,6 +89,6 @@ def test_runs_stop_when_told():
 
 
 def test_one_run_is_allowed():
-    run, *rest = hs.sample_many(TARGET, keys=[2], **LENGTH)
+    run, *rest = hs.sample_many(TARGET, hs.LBP(), keys=[2], **LENGTH)
     assert not rest
     alike(run, alone(TARGET, hs.LBP(), 2, None))

@@ -78,7 +78,7 @@ def test_sampler_is_another_name_for_the_kernel():
 
 
 def test_what_is_reported_is_what_happened():
-    run = hs.sample(TARGET, keep="all", init=np.zeros((6, 6), int), **SETTINGS)
+    run = hs.sample(TARGET, hs.LBP(), keep="all", init=np.zeros((6, 6), int), **SETTINGS)
     assert run.draws is not None
     assert (run.draws.shape, run.draws.dtype) == ((5, 60, 6, 6), np.int8)
     states = run.draws.astype(int)
@@ -158,7 +158,8 @@ def test_moments_of_an_ising_model_come_out():
     target = hs.Ising(np.array([[0.3, -0.2], [0.1, 0.5]]), 0.3)
     states, pi = hs.check.states(target), hs.check.probabilities(target)
     truth = pi @ states.reshape(len(pi), -1)
-    run = hs.sample(target, chains=300, warmup=200, draws=400, keep=20, progress=False)
+    settings: dict = {"chains": 300, "warmup": 200, "draws": 400, "keep": 20, "progress": False}
+    run = hs.sample(target, hs.LBP(), **settings)
     assert run.draws is not None
     by_chain = run.draws.reshape(300, -1, 4).mean(axis=1)
     assert errors_away(by_chain, truth) < most_errors(4, 300)
@@ -192,7 +193,7 @@ def test_single_precision_agrees_with_double_at_ten_thousand_sites():
 
 
 def test_print_is_a_readable_table():
-    text = str(hs.sample(TARGET, **SETTINGS))
+    text = str(hs.sample(TARGET, hs.LBP(), **SETTINGS))
     for word in ("Ising (6 x 6) by LBP", "scale R", "acceptance", "ESS", "R-hat", "compile"):
         assert word in text
     assert max(map(len, text.splitlines())) <= 88
