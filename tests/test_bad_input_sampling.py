@@ -230,6 +230,20 @@ OTHERS = {
     "Fixed of nothing": Refused(lambda: hs.Fixed([]), ValueError, "scale R must"),
     "Fixed of a matrix": Refused(lambda: hs.Fixed([[1]]), ValueError, r"shape \(1, 1\)"),
     "Fixed of NaN": Refused(lambda: hs.Fixed([1, np.nan]), ValueError, "at least 1; got nan"),
+    "trace in words": Refused(
+        lambda: diagnostics.r_hat("abc"), TypeError, r"array of shape \(chains, n\); got 'abc'"
+    ),
+    "trace of one axis, for ESS": Refused(
+        lambda: diagnostics.effective_sample_size(P), ValueError, r"\(chains, n\); got \(6,\)"
+    ),
+    "ratios of text": Refused(lambda: check.ratios("ising"), TypeError, "target must be"),
+    "a target in words, to load": Refused(
+        lambda: hs.load("none", "ising"), TypeError, "target must be .*got 'ising'"
+    ),
+    "a kernel in words, to load": Refused(
+        lambda: hs.load("none", kernel="lbp"), TypeError, "kernel must be .*got 'lbp'"
+    ),
+    "nothing to load": Refused(lambda: hs.load("none"), FileNotFoundError, "no file none"),
     "trace of one axis": Refused(
         lambda: diagnostics.r_hat(P), ValueError, r"shape \(chains, n\); got \(6,\)"
     ),

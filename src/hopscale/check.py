@@ -24,7 +24,7 @@ from hopscale.loop import Program
 from hopscale.ratios import Comparison, compare
 from hopscale.target import Target
 from hopscale.tune import Fixed, fitted
-from hopscale.validate import as_key, count, number
+from hopscale.validate import as_key, count, instance, number
 
 MOST_STATES = 2**16
 
@@ -118,6 +118,7 @@ def ratios(target: Target, x=None, key=0) -> Comparison:
         `given` and `exact` log-ratios, their root mean square `error` and `size`, and whether they
         `agree`. A run with gradient ratios makes the same comparison before it starts.
     """
+    instance("target", target, Target, "hs.LogDensity(fn, shape)")
     key_states, key_sites = jax.random.split(as_key(key))
     return compare(target, initial_states(target, RWM(), 4, x, key_states), key_sites)
 

@@ -4,6 +4,8 @@
 (2021), of all chains together, and agree with ArviZ.
 """
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 
@@ -34,6 +36,7 @@ def effective_sample_size(
         block: how many draws each entry of the trace averages.
         variance: the statistic's variance over single draws, needed if `block` > 1.
     """
+    _check(trace)
     chains, n = trace.shape
     if n == 0:
         return np.full(chains, np.nan)
@@ -169,10 +172,16 @@ def _variance_of_draws(block: int, variance: np.ndarray | None) -> np.ndarray:
     return np.asarray(variance, dtype=np.float64)
 
 
-def _says_something(trace: np.ndarray) -> bool:
-    """Whether there are 4 entries a chain, all finite, and not all the same."""
+def _check(trace: Any) -> None:
+    if not hasattr(trace, "ndim"):
+        raise TypeError(f"trace must be an array of shape (chains, n); got {trace!r:.80}.")
     if trace.ndim != 2:
         raise ValueError(f"trace must have shape (chains, n); got {trace.shape}.")
+
+
+def _says_something(trace: np.ndarray) -> bool:
+    """Whether there are 4 entries a chain, all finite, and not all the same."""
+    _check(trace)
     if trace.shape[0] < 1 or trace.shape[1] < 4:
         return False
     least, most = trace.min(), trace.max()

@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale import files, storage
+from hopscale import files, storage, validate
 from hopscale.identity import differences, identity
+from hopscale.kernels.kernel import Kernel
 from hopscale.plan import Plan, split_record
 from hopscale.results import Run
 from hopscale.run import make_runs
@@ -59,6 +60,10 @@ def load(
         FileNotFoundError: there is no such file.
         FileError: it is damaged, not a run, or of another target, kernel or record.
     """
+    if target is not None:
+        validate.instance("target", target, Target, "hs.LogDensity(fn, shape)")
+    if kernel is not None:
+        validate.instance("kernel", kernel, Kernel, "hs.LBP()")
     stored = storage.read(path, KIND)
     given = _parts(_given(stored, target, kernel, record))
     _refuse_other(path, stored.about["parts"], {n: identity(given[n]) for n in PARTS})
