@@ -73,7 +73,7 @@ def test_an_invalid_proposal_is_found_wherever_the_run_was_cut(monkeypatch):
         return jnp.where(jnp.all(x == 1), jnp.nan, 0.3 * jnp.sum(x))
 
     target, start = hs.LogDensity(some_nan, (4,), ratios="exact"), np.zeros(4, int)
-    more = {**SETTINGS, "warmup": 0, "scale": hs.Fixed(2), "init": start, "chains": 1}
+    more = {**SETTINGS, "key": 6, "warmup": 0, "scale": hs.Fixed(2), "init": start, "chains": 1}
     plain = hs.sample(target, hs.RWM(), **{**more, "draws": 200})
     assert plain.offender is not None
     assert plain.offender.tolist() == [1, 1, 1, 1]
