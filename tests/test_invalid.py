@@ -104,9 +104,9 @@ def test_zero_density_start_is_refused():
 @pytest.mark.parametrize("implementation", ["auto", "reference"])
 def test_impossible_moves_are_rejections_not_errors(implementation):
     target = hs.LogDensity(
-        lambda x: jnp.where(jnp.all(x == x[0]), 0.0, -jnp.inf), (4,), ratios="exact"
+        lambda x: jnp.where(jnp.all(x[1:] == x[1]), 0.0, -jnp.inf), (4,), ratios="exact"
     )
-    kernel = hs.LBP(implementation=implementation)
+    kernel = hs.LBP(implementation=implementation, lengths="paper")
     run = hs.sample(target, kernel, scale=hs.Fixed(4), **{**SETTINGS, "init": np.zeros(4, int)})
     assert (run.invalid, run.acceptance) == (0, 0.0)
 

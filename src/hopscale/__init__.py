@@ -40,7 +40,7 @@ from hopscale.tune import Adaptive, Fixed, Tuner
 from hopscale.validate import InvalidDensityError
 
 if TYPE_CHECKING:
-    from hopscale import check, data, learn, paper, plot, theory
+    from hopscale import check, data, learn, models, paper, plot, theory
     from hopscale.adapters import blackjax, dimod, numpyro
     from hopscale.learn import log_z
     from hopscale.saving import load
@@ -93,6 +93,7 @@ __all__ = [
     "learn",
     "load",
     "log_z",
+    "models",
     "numpyro",
     "optimize",
     "paper",
@@ -104,7 +105,7 @@ __all__ = [
 ]
 
 # Loaded when first used, with what they need: SciPy, optax, image sets, the shipped weights.
-_LAZY = ("check", "data", "learn", "paper", "plot", "theory")
+_LAZY = ("check", "data", "learn", "models", "paper", "plot", "theory")
 _ADAPTERS = ("blackjax", "dimod", "numpyro")  # at home elsewhere, each with an extra of its own
 _LAZY_NAMES = {
     "FileError": "hopscale.storage",

@@ -69,6 +69,7 @@ def initial_states(
     """One starting state for each chain."""
     if init is None:
         own = kernel.starts(key, target, chains)
+        own = target.starts(key, chains) if own is None else own
         return jax.device_put(random_states(target, chains, key) if own is None else own)
     x = array("init", init)
     if x.shape not in (target.shape, (chains, *target.shape)):
@@ -105,6 +106,13 @@ def finite_start(chains: ChainState, target: Target) -> None:
         )
     if chains.log_ratios is None:
         return
+    if target.num_states == 2 and np.all(np.asarray(chains.log_ratios) == -np.inf):
+        raise ValueError(
+            "every state one site away from where chains start is impossible (log-ratios of "
+            f"-inf), first from {_shown(x[0])}: no site has weight in a proposal. If the number of "
+            "ones is fixed, use hs.Swap(ones=k) and leave the constraint out of the density; else "
+            "let the density be small, not zero, off the constraint; or use hs.RWM()."
+        )
     ratios = np.isnan(np.asarray(chains.log_ratios)).reshape(log_prob.size, -1).any(axis=1)
     if ratios.any():
         chain = int(ratios.argmax())

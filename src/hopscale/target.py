@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from hopscale.move import Move, State, apply
 from hopscale.validate import choice
@@ -87,6 +87,10 @@ class Target(eqx.Module):
         if evaluation.log_ratios is None:
             return self._evaluate_log_prob(y)
         return as_evaluation(self._evaluate(y))
+
+    def starts(self, key: Key[Array, ""], chains: int) -> State | None:
+        """Random states for chains to start from; None for each value equally likely."""
+        return None
 
     def decided(self, ratios: str) -> "Target":
         """The target with "exact" or "gradient" ratios, where that was left open ("auto")."""

@@ -20,7 +20,7 @@ from hopscale.kernels.kernel import Kernel
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
 from hopscale.learn.arguments import kernel_and_tuner
-from hopscale.learn.ebm import EBM
+from hopscale.learn.ebm import EBM, trainable
 from hopscale.learn.health import RECORDED, DivergedError, Health, Trouble
 from hopscale.learn.pcd import PCD, Training
 from hopscale.learn.trained import Trained
@@ -124,6 +124,12 @@ def _check(model, data, settings, iterations, every, minutes, chunk) -> np.ndarr
     """Raise for arguments that cannot work; the data, as they are learnt from."""
     instance("model", model, EBM, "hs.learn.EBM(network, base)")
     instance("settings", settings, PCD, "hs.learn.PCD(steps=40)")
+    if not jax.tree.leaves(trainable(model.network)):
+        raise TypeError(
+            "the model's network has nothing to learn: no arrays of floats. A plain function holds "
+            "its weights where training cannot see them; make it an Equinox module with the "
+            "weights as fields, such as hs.learn.MLP(shape)."
+        )
     data = images("data", data)
     if data.shape[1:] != model.shape:
         raise ValueError(

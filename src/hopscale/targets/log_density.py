@@ -75,7 +75,10 @@ class LogDensity(Target):
                 "dtype float64 needs double precision switched on: jax.config.update("
                 "'jax_enable_x64', True)."
             )
-        needed = f"fn must be a function of one state of shape {self._code_shape}"
+        needed = (
+            f"fn must be a function of one state of shape {self._code_shape}, of floats (for an "
+            "index, x.astype(int))"
+        )
         out = validate.outcome(needed, self.fn, jax.ShapeDtypeStruct(self._code_shape, self.dtype))
         if (
             not hasattr(out, "shape")
@@ -84,7 +87,8 @@ class LogDensity(Target):
         ):
             raise ValueError(
                 "fn must return one real number for one state of shape "
-                f"{self._code_shape}; it returns {out}."
+                f"{self._code_shape}; it returns {out}. Add up what it gives for each site, "
+                "jnp.sum, and make integers floats."
             )
 
     def decided(self, ratios: str) -> "LogDensity":

@@ -1,0 +1,211 @@
+"""Variable selection: effective draws a second, ours and millipede's, on the same data.
+
+    python benchmarks/variable_selection.py diabetes simulated large
+    python benchmarks/variable_selection.py diabetes --millipede    # PyPI: millipede-regression
+
+Both sample the posterior of a linear model with independent slabs of variance 1 / tau and prior
+inclusion probability h. An effective draw is one independent draw's worth for the mean of a
+column's inclusion (posterior probability given the other columns, as both can report it); `worst`
+and `median` are over at most 64 columns with inclusion probabilities between 0.01 and 0.99. Seconds
+include warm-up and leave out compilation.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+DIABETES = Path(__file__).parent.parent / "tests" / "data" / "diabetes.csv"
+TAU = 0.01
+
+
+def diabetes():
+    """Ten measurements, their products and squares: p = 64, n = 442."""
+    data = np.loadtxt(DIABETES, delimiter=",", skiprows=2)
+    data = (data - data.mean(axis=0)) / data.std(axis=0)
+    x, y = data[:, :-1], data[:, -1]
+    pairs = [(i, j) for i in range(10) for j in range(i, 10) if (i, j) != (1, 1)]
+    x = np.concatenate([x, np.stack([x[:, i] * x[:, j] for i, j in pairs], axis=1)], axis=1)
+    return x, y
+
+
+def simulated(n=300, p=1_000, seed=0):
+    """Columns correlated in groups of five; ten of them count, two of these within a group."""
+    rng = np.random.default_rng(seed)
+    common = np.repeat(rng.normal(size=(n, p // 5)), 5, axis=1)
+    x = np.sqrt(0.7) * common + np.sqrt(0.3) * rng.normal(size=(n, p))
+    effect = np.zeros(p)
+    effect[np.r_[0, 1, np.arange(1, 9) * 50]] = np.linspace(0.25, 0.8, 10)
+    return x, x @ effect + rng.normal(size=n)
+
+
+DATA = {
+    "diabetes": diabetes,
+    "simulated": simulated,
+    "large": lambda: simulated(n=500, p=50_000),
+}
+
+
+def standardised(name):
+    x, y = DATA[name]()
+    x, y = x - x.mean(axis=0), y - y.mean()
+    return x / x.std(axis=0), y / y.std()
+
+
+def effective(inclusion: np.ndarray) -> np.ndarray:
+    """Effective draws of the mean of each column; inclusion: (chains, draws, columns)."""
+    from hopscale import diagnostics
+
+    return np.array([diagnostics.mean_ess(inclusion[..., j]) for j in range(inclusion.shape[2])])
+
+
+def report(name, sampler, inclusion, mean, seconds, **more) -> dict:
+    """The line of one run; `inclusion` of the columns in question."""
+    ess = effective(inclusion) if inclusion.size else np.array([np.nan])
+    return {
+        "data": name,
+        "sampler": sampler,
+        "columns": int(inclusion.shape[2]),
+        "worst_a_second": round(float(np.nanmin(ess) / seconds), 2),
+        "median_a_second": round(float(np.nanmedian(ess) / seconds), 2),
+        "seconds": round(seconds, 1),
+        "expected_size": round(float(mean.sum()), 2),
+        **more,
+    }
+
+
+def prior_inclusion(p: int) -> float:
+    return 5.0 / p
+
+
+def ours(name: str, chains: int, warmup: int, draws: int) -> tuple[dict, np.ndarray]:
+    import jax
+
+    import hopscale as hs
+
+    x, y = standardised(name)
+    model = hs.models.VariableSelection(
+        x, y, hs.models.Slab(1.0 / TAU), inclusion=prior_inclusion(x.shape[1])
+    )
+    short = hs.sample(
+        model,
+        chains=chains,
+        warmup=warmup,
+        draws=max(draws // 4, 50),
+        record={"inclusion": hs.models.Inclusion()},
+        progress=False,
+    )
+    mean = short.recorded["inclusion"].mean
+    open_columns = np.flatnonzero((mean > 0.01) & (mean < 0.99))[:64]
+
+    def watched(state, info):
+        ratios = state.log_ratios[open_columns]
+        return jax.nn.sigmoid(jax.numpy.where(state.x[open_columns] == 1, -ratios, ratios))
+
+    run = hs.sample(
+        model,
+        chains=chains,
+        warmup=warmup,
+        draws=draws,
+        record={"watched": watched, "inclusion": hs.models.Inclusion()},
+        progress=False,
+    )
+    many = len(open_columns) > 1
+    names = [f"watched[{i}]" if many else "watched" for i in range(len(open_columns))]
+    traces = np.stack([run.statistics[n].trace for n in names], axis=2)
+    line = report(
+        name,
+        "hopscale",
+        traces,
+        run.recorded["inclusion"].mean,
+        run.run_seconds,
+        steps_a_second=round(run.steps_per_second, 1),
+        chains=chains,
+        scale=round(float(np.mean(run.scale)), 2),
+        acceptance=round(run.acceptance, 3),
+        r_hat=round(run.r_hat, 4),
+        compile_seconds=round(run.compile_seconds, 1),
+    )
+    return line, run.recorded["inclusion"].mean
+
+
+def theirs(name: str, warmup: int, draws: int) -> tuple[dict, np.ndarray]:
+    """Millipede's weighted Gibbs sampler; its draws carry weights."""
+    import torch  # pyright: ignore[reportMissingImports]
+    from millipede import NormalLikelihoodSampler  # pyright: ignore[reportMissingImports]
+
+    x, y = standardised(name)
+    p = x.shape[1]
+    sampler = NormalLikelihoodSampler(
+        torch.tensor(x),
+        torch.tensor(y),
+        S=p * prior_inclusion(p),
+        prior="isotropic",
+        tau=TAU,
+        include_intercept=False,
+        nu0=0.0,
+        lambda0=0.0,
+        verbose_constructor=False,
+    )
+    torch.manual_seed(0)
+    began = time.perf_counter()
+    pips, weights = [], []
+    for drawn, sample in sampler.mcmc_chain(T=draws, T_burnin=warmup, seed=0):
+        if drawn:
+            pips.append(sample.pip.cpu().numpy().copy())
+            weights.append(float(sample.weight))
+    seconds = time.perf_counter() - began
+    pips, weights = np.array(pips), np.array(weights)
+    weights = weights / weights.mean()
+    mean = (weights[:, None] * pips).mean(axis=0)
+    open_columns = np.flatnonzero((mean > 0.01) & (mean < 0.99))[:64]
+    # The mean is a ratio; its error is that of weights x (pip - mean).
+    terms = weights[:, None] * (pips[:, open_columns] - mean[open_columns])
+    variance = (weights[:, None] * (pips[:, open_columns] - mean[open_columns]) ** 2).mean(axis=0)
+    from hopscale import diagnostics
+
+    ess = np.array(
+        [
+            diagnostics.mean_ess(terms[None, :, j]) * variance[j] / terms[:, j].var()
+            for j in range(terms.shape[1])
+        ]
+    )
+    line = {
+        "data": name,
+        "sampler": "millipede",
+        "columns": len(open_columns),
+        "worst_a_second": round(float(ess.min() / seconds), 2),
+        "median_a_second": round(float(np.median(ess) / seconds), 2),
+        "seconds": round(seconds, 1),
+        "expected_size": round(float(mean.sum()), 2),
+        "steps_a_second": round((warmup + draws) / seconds, 1),
+    }
+    return line, mean
+
+
+SETTINGS = {"diabetes": (16, 1000, 4000), "simulated": (8, 1000, 2000), "large": (4, 500, 1500)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="+", choices=list(DATA))
+    parser.add_argument("--millipede", action="store_true", help="that sampler instead of ours")
+    parser.add_argument("--draws", type=int)
+    parser.add_argument("--save", type=Path, help="a folder for inclusion probabilities")
+    options = parser.parse_args()
+    for name in options.data:
+        chains, warmup, draws = SETTINGS[name]
+        draws = options.draws or draws
+        run = (
+            theirs(name, warmup, draws) if options.millipede else ours(name, chains, warmup, draws)
+        )
+        line, mean = run
+        print(json.dumps(line), flush=True)
+        if options.save:
+            np.save(options.save / f"{name}-{line['sampler']}.npy", mean)
+
+
+if __name__ == "__main__":
+    main()

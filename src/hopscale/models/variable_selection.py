@@ -1,0 +1,358 @@
+"""Which columns explain a response: linear regression with a spike and a slab."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.special
+from jaxtyping import Array, Float, Int
+
+from hopscale.kernels.kernel import ChainState, Info
+from hopscale.models import regression
+from hopscale.models.regression import Columns, Fit
+from hopscale.move import Move, apply
+from hopscale.record import MeanAndError, Recorder
+from hopscale.target import Evaluation, State, Target
+from hopscale.validate import count, number
+
+MOST_VARIABLES = 50  # in a model, unless said
+
+
+class GPrior(NamedTuple):
+    r"""Zellner's prior, $\beta_\gamma \sim N(0, g \sigma^2 (X_\gamma^\top X_\gamma)^{-1})$.
+
+    Args:
+        g: None for the number of observations, as much information as one of them holds.
+    """
+
+    g: float | None = None
+
+
+class Slab(NamedTuple):
+    r"""Independent coefficients of standardised columns, $\beta_j \sim N(0, v \sigma^2)$.
+
+    Args:
+        variance: v.
+    """
+
+    variance: float = 1.0
+
+
+class VariableSelection(Target):
+    r"""The posterior over which columns of X explain y, coefficients integrated out.
+
+    $$y = \mu + X_\gamma \beta_\gamma + \epsilon, \quad \epsilon \sim N(0, \sigma^2), \quad
+      p(\mu, \sigma^2) \propto 1 / \sigma^2,$$
+
+    a bit $\gamma_j$ a column; y and the columns are centred, columns scaled to variance 1. With
+    k columns in the model and $R^2_\gamma$ explained, up to a constant,
+
+    $$\log p(y \mid \gamma) = -\tfrac{k}{2} \log(1 + g)
+      - \tfrac{n - 1}{2} \log\left(1 - \tfrac{g}{1 + g} R^2_\gamma\right) \quad \text{(g-prior)},$$
+
+    $$\log p(y \mid \gamma) = -\tfrac12 \log \det(I + v X_\gamma^\top X_\gamma)
+      - \tfrac{n - 1}{2} \log\left(y^\top (I + v X_\gamma X_\gamma^\top)^{-1} y\right)
+      \quad \text{(slabs)}.$$
+
+    The ratios of all p neighbours are exact and come at once: what each column would add, from
+    what the others leave of it, and what each would be missed. A change of one column is an
+    update of rank one and one product with X; nothing is ever p x p.
+
+    Args:
+        X: observations by columns, (n, p); a pandas table gives names too.
+        y: the response, (n,).
+        prior: `GPrior(g)` or `Slab(variance)`.
+        inclusion: the prior probability of a column, or (a, b): that probability is itself
+            Beta(a, b), so that k is beta-binomial. (1, 1), the default, makes all sizes k equally
+            likely.
+        max_size: models of more columns have probability 0. None: 50, or what p and n allow.
+        names: of the columns.
+    """
+
+    rows: Float[Array, "p n"]
+    y: Float[Array, " n"]
+    log_prior: Float[Array, " sizes"]  # of sizes 0 ... K, and -inf beyond
+    shrinkage: Float[Array, ""]  # g / (1 + g); 1 for slabs
+    penalty: Float[Array, ""]  # of each column, beside the determinant
+    ridge: Float[Array, ""]
+    slabs: bool = eqx.field(static=True)
+    max_size: int = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        X,
+        y,
+        prior: GPrior | Slab = GPrior(),
+        *,
+        inclusion: float | tuple[float, float] = (1.0, 1.0),
+        max_size: int | None = None,
+        names: Any = None,
+    ):
+        given = getattr(X, "columns", None) if names is None else names
+        columns, response = _standardised(X, y)
+        n, p = columns.shape
+        self.max_size = _most(max_size, n, p)
+        self.names = _names(given, p)
+        self.rows, self.y = jnp.asarray(columns.T), jnp.asarray(response)
+        self.log_prior = jnp.asarray(_log_prior(inclusion, p, self.max_size), self.dtype)
+        if not isinstance(prior, GPrior | Slab):
+            raise TypeError(f"prior must be GPrior(g) or Slab(variance); got {prior!r}.")
+        self.slabs = isinstance(prior, Slab)
+        if isinstance(prior, Slab):
+            number("variance", prior.variance, 0.0, np.inf, "()")
+            ridge, shrinkage = 1.0 / (n * prior.variance), 1.0
+            penalty = -0.5 * np.log(ridge)
+        else:
+            g = float(n) if prior.g is None else prior.g
+            number("g", g, 0.0, np.inf, "()")
+            # Columns that repeat others would divide by zero.
+            ridge = 1e-5 if self.dtype == jnp.float32 else 1e-11
+            shrinkage, penalty = g / (1.0 + g), 0.5 * np.log1p(g)
+        self.ridge, self.shrinkage, self.penalty = (
+            jnp.asarray(value, self.dtype) for value in (ridge, shrinkage, penalty)
+        )
+
+    @property
+    def shape(self):
+        return (self.rows.shape[0],)
+
+    @property
+    def num_states(self):
+        return 2
+
+    @property
+    def ratios(self):
+        return "exact"
+
+    @property
+    def dtype(self):
+        return self.rows.dtype
+
+    def starts(self, key, chains: int) -> State:
+        """Random models of up to ten columns."""
+        generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        x = np.zeros((chains, *self.shape), self.state_dtype)
+        for row in x:
+            size = generator.integers(0, min(10, self.max_size) + 1)
+            row[generator.choice(row.size, size, replace=False)] = 1
+        return jnp.asarray(x)
+
+    # -- Evaluation. ------------------------------------------------------------------------------
+
+    def _log_prob(self, x: State):
+        return self._evaluate_log_prob(x).log_prob
+
+    def _evaluate_log_prob(self, x: State):
+        return self._given(self._fit(x), None)
+
+    def _evaluate(self, x: State):
+        fit = self._fit(x)
+        return self._given(fit, regression.all_columns(self.rows, self.y, fit))
+
+    def _fit(self, x: State) -> Fit:
+        """Least squares on the columns of a model, one after the other."""
+        (columns,) = jnp.nonzero(x, size=self.max_size, fill_value=-1)
+        size = jnp.sum(x, dtype=jnp.int32)
+
+        def add(i, fit):
+            after, _ = self._change(fit, columns[i], columns[i] >= 0)
+            return after
+
+        first = regression.empty(self.max_size, self.num_sites, self.dtype)
+        fit = jax.lax.fori_loop(0, jnp.minimum(size, self.max_size), add, first)
+        return fit._replace(size=size)
+
+    def _change(self, fit: Fit, column, active):
+        return regression.change(self.rows, self.y, self.ridge, fit, column, active)
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        fit, columns = evaluation.cache
+        sites, length = self._changed(x, move)
+        wanted = columns is not None
+
+        def one(i, carry):
+            fit, columns = carry
+            fit, change = self._change(fit, sites[i], i < length)
+            if wanted:
+                columns = regression.change_columns(self.rows, columns, change)
+            return fit, columns
+
+        fit, columns = jax.lax.fori_loop(0, length, one, (fit, columns))
+        # More than 2 K changed columns make too large a model; repeated draws of as many are
+        # refused too, on the way forth as on the way back.
+        size = jnp.sum(apply(x, move), dtype=jnp.int32)
+        size = jnp.where(move.choice.length > sites.size, self.max_size + 1, size)
+        return self._given(fit._replace(size=size), columns)
+
+    def _changed(self, x: State, move: Move) -> tuple[Int[Array, " C"], Int[Array, ""]]:
+        """The columns that change, those that leave first, and how many."""
+        most = min(2 * self.max_size, self.num_sites)
+        sites = move.choice.sites[:most]
+        place = jnp.arange(most)
+        again = jnp.any((sites[:, None] == sites[None, :]) & (place[:, None] > place[None, :]), 1)
+        counts = (place < move.choice.length) & move.moved[sites] & ~again
+        order = jnp.argsort(jnp.where(counts, jnp.where(x[sites] == 1, 0, 1), 2), stable=True)
+        return sites[order], jnp.sum(counts, dtype=jnp.int32)
+
+    def _given(self, fit: Fit, columns: Columns | None) -> Evaluation:
+        """The evaluation of a model, given its fit and what is left of each column."""
+        size = jnp.minimum(fit.size, self.max_size + 1)
+        here = self._log_rss(fit.rss)
+        log_prob = self.log_prior[size] - here - self.penalty * size
+        if self.slabs:
+            log_prob = log_prob - 0.5 * fit.log_det
+        if columns is None:
+            return Evaluation(log_prob=log_prob, log_ratios=None, cache=(fit, None))
+        ratios = self._ratios(fit, columns, size, here)
+        return Evaluation(log_prob=log_prob, log_ratios=ratios, cache=(fit, columns))
+
+    def _ratios(self, fit: Fit, columns: Columns, size, here) -> Float[Array, " p"]:
+        left = jnp.maximum(columns.q, 0.0) + self.ridge
+        more = here - self._log_rss(fit.rss - columns.z**2 / left)
+        diagonal = jnp.maximum(jnp.diagonal(fit.inverse), jnp.finfo(self.dtype).tiny)
+        less = here - self._log_rss(fit.rss + fit.coefficients**2 / diagonal)
+        if self.slabs:
+            more = more - 0.5 * jnp.log(left)
+            less = less - 0.5 * jnp.log(diagonal)
+        # A model that is too large has no neighbours to compare with; any number will do.
+        prior = jnp.where(size > self.max_size, 0.0, self.log_prior[size])
+        up = self.log_prior[jnp.minimum(size + 1, self.max_size + 1)] - prior
+        down = self.log_prior[jnp.maximum(size - 1, 0)] - prior
+        more = more + (up - self.penalty)
+        return more.at[fit.columns].set(less + (down + self.penalty), mode="drop")
+
+    def _log_rss(self, rss):
+        """Half of n - 1 times the log of what is not explained, after shrinkage."""
+        left = 1.0 - self.shrinkage * (1.0 - rss)
+        tiny = jnp.finfo(self.dtype).eps
+        return 0.5 * (self.y.size - 1) * jnp.log(jnp.maximum(left, tiny))
+
+    # -- What a run found. ------------------------------------------------------------------------
+
+    def ranking(self, run, top: int = 10) -> "list[RankedModel]":
+        """The models that a run with `keep=` saw most often, the most probable first."""
+        if run.draws is None:
+            raise ValueError("a ranking needs the draws: hs.sample(model, keep='all').")
+        chains, kept = run.draws.shape[:2]
+        packed = np.packbits(run.draws.reshape(chains * kept, -1).astype(bool), axis=1)
+        _, first, inverse, times = np.unique(
+            packed, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        found = []
+        for which in np.argsort(-times, kind="stable")[:top]:
+            x = run.draws.reshape(chains * kept, -1)[first[which]]
+            seen = (inverse.reshape(chains, kept) == which).mean(axis=1)
+            error = seen.std(ddof=1) / np.sqrt(chains) if chains > 1 else np.nan
+            columns = tuple(self.names[j] for j in np.flatnonzero(x))
+            found.append(RankedModel(columns, float(seen.mean()), float(error), x))
+        return found
+
+    def inclusion(self, run) -> dict[str, tuple[float, float]]:
+        """The posterior probability of each column and its standard error, largest first.
+
+        Of a run with `record=hs.models.Inclusion()`, or `hs.record.SiteMeans()`.
+        """
+        found = [r for r in run.recorded.values() if isinstance(r, MeanAndError)]
+        if not found:
+            raise ValueError(
+                "the run has no inclusion probabilities: hs.sample(model, "
+                "record={'inclusion': hs.models.Inclusion()})."
+            )
+        mean, error = found[0]
+        order = np.argsort(-mean, kind="stable")
+        return {self.names[j]: (float(mean[j]), float(error[j])) for j in order}
+
+
+class RankedModel(NamedTuple):
+    """A model, how often it was drawn, the standard error of that, and its bits."""
+
+    columns: tuple[str, ...]
+    probability: float
+    error: float
+    x: np.ndarray
+
+
+class Inclusion(Recorder):
+    r"""The mean over draws of $P(\gamma_j = 1 \mid \text{all other columns})$, for every j.
+
+    Its mean is the inclusion probability, and it varies less than the bit itself: log-ratios
+    tell it for columns that did not move. For any target of bits with exact ratios.
+    """
+
+    def init(self, target: Target, chains: int):
+        shape = (chains, *target.shape)
+        return jnp.zeros(shape, target.dtype), jnp.zeros(shape, target.dtype)
+
+    def update(self, memory, states: ChainState, info: Info):
+        assert states.log_ratios is not None
+        total, lost = memory
+        turned = jnp.where(states.x == 1, -states.log_ratios, states.log_ratios)
+        added = jax.nn.sigmoid(turned) - lost
+        after = total + added
+        return after, (after - total) - added
+
+    def result(self, memory, draws: int) -> MeanAndError:
+        return MeanAndError.of(np.asarray(memory[0], np.float64) / max(draws, 1))
+
+
+def _standardised(columns: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Columns and response centred and of length 1, as wide as JAX allows."""
+    dtype = jax.dtypes.canonicalize_dtype(float)
+    try:
+        columns, y = np.asarray(columns, np.float64), np.asarray(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError("X and y must be arrays of real numbers.") from error
+    if columns.ndim != 2 or y.shape != columns.shape[:1] or min(columns.shape) < 1:
+        raise ValueError(
+            "X must have a row for each observation and a column for each variable, (n, p), and y "
+            f"be of shape (n,); got {columns.shape} and {y.shape}."
+        )
+    if len(y) < 4:
+        raise ValueError(f"at least 4 observations are needed; got {len(y)}.")
+    if not (np.all(np.isfinite(columns)) and np.all(np.isfinite(y))):
+        raise ValueError("X and y must be finite; they hold NaN or infinity.")
+    columns, y = columns - columns.mean(axis=0), y - y.mean()
+    lengths, length = np.linalg.norm(columns, axis=0), np.linalg.norm(y)
+    if length == 0 or np.any(lengths == 0):
+        which = "y" if length == 0 else f"column {int(np.argmin(lengths))} of X"
+        raise ValueError(f"{which} is constant: leave it out; there is always an intercept.")
+    return (columns / lengths).astype(dtype), (y / length).astype(dtype)
+
+
+def _most(max_size: int | None, n: int, p: int) -> int:
+    allowed = min(p, n - 2)
+    if max_size is None:
+        return min(MOST_VARIABLES, allowed)
+    count("max_size", max_size, 1)
+    if max_size > allowed:
+        raise ValueError(
+            f"max_size can be at most {allowed} with {n} observations of {p} columns; got "
+            f"{max_size}."
+        )
+    return int(max_size)
+
+
+def _log_prior(inclusion: Any, p: int, most: int) -> np.ndarray:
+    """The log-probability of one model of each size, and -inf for sizes beyond."""
+    k = np.arange(most + 1)
+    if np.ndim(inclusion) == 0:
+        number("inclusion", inclusion, 0.0, 1.0, "()")
+        found = k * np.log(inclusion) + (p - k) * np.log1p(-inclusion)
+    else:
+        a, b = inclusion
+        number("a of inclusion", a, 0.0, np.inf, "()")
+        number("b of inclusion", b, 0.0, np.inf, "()")
+        found = scipy.special.betaln(a + k, b + p - k) - scipy.special.betaln(a, b)
+    return np.append(found, -np.inf)
+
+
+def _names(names: Any, p: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"x{j}" for j in range(p))
+    found = tuple(str(name) for name in names)
+    if len(found) != p:
+        raise ValueError(f"names must be one for each of {p} columns; got {len(found)}.")
+    return found

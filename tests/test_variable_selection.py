@@ -1,0 +1,175 @@
+"""Variable selection: exact by enumeration, updates that are evaluations, runs that find it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse.csgraph
+from scipy.special import betaln
+
+import hopscale as hs
+from diabetes import NAMES, diabetes
+from hopscale.models import GPrior, Inclusion, Slab, VariableSelection
+from hopscale.move import apply
+from hopscale.select import listed
+from runs import errors_away, most_errors
+
+PRIORS = {"g": GPrior(), "g = 7": GPrior(7.0), "slab": Slab(0.5)}
+
+
+def simulated(n=40, p=6, seed=0):
+    """Correlated columns, two of which count."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, p)) + 0.7 * rng.normal(size=(n, 1))
+    return x, 1.0 + x[:, 1] - 0.8 * x[:, 3 % p] + rng.normal(size=n)
+
+
+def log_posterior(x, y, gamma, prior, inclusion):
+    """By the book, in plain NumPy: dense matrices of observations."""
+    n, p = x.shape
+    x, y = x - x.mean(axis=0), y - y.mean()
+    x = x / x.std(axis=0)
+    used = x[:, gamma == 1]
+    k = used.shape[1]
+    if isinstance(prior, GPrior):
+        g = n if prior.g is None else prior.g
+        inner = g * used @ np.linalg.pinv(used.T @ used) @ used.T
+    else:
+        inner = prior.variance * used @ used.T
+    covariance = np.eye(n) + inner
+    marginal = -0.5 * np.linalg.slogdet(covariance)[1]
+    marginal -= 0.5 * (n - 1) * np.log(y @ np.linalg.solve(covariance, y))
+    if np.ndim(inclusion):
+        return marginal + betaln(inclusion[0] + k, inclusion[1] + p - k)
+    return marginal + k * np.log(inclusion) + (p - k) * np.log1p(-inclusion)
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+@pytest.mark.parametrize("inclusion", [0.2, (1.0, 3.0)], ids=["fixed", "beta"])
+def test_posterior_is_that_of_the_book(x64, prior, inclusion):
+    x, y = simulated()
+    model = VariableSelection(x, y, prior, inclusion=inclusion)
+    states = hs.check.states(model)
+    truth = np.array([log_posterior(x, y, s, prior, inclusion) for s in states])
+    truth = np.exp(truth - truth.max())
+    np.testing.assert_allclose(hs.check.probabilities(model), truth / truth.sum(), atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", [GPrior(), Slab(0.5)], ids=["g", "slab"])
+def test_ratios_and_updates_are_exact(x64, prior):
+    x, y = simulated(n=30, p=9)
+    model = VariableSelection(x, y, prior, max_size=5)
+    assert hs.check.ratios(model, model.starts(jax.random.key(1), 4)).error < 1e-7
+    follow = jax.jit(lambda x, at, move: model.update(x, at, move))
+    evaluate = jax.jit(lambda x: model.evaluate(x))
+    state = jnp.zeros(9, jnp.int8)
+    at = evaluate(state)
+    for sites in ([0, 4, 7], [4, 2], [0, 1, 3, 2], [7], [0, 4, 5]):
+        choice = listed(jnp.asarray([*sites, *range(9 - len(sites))]), jnp.asarray(len(sites)))
+        move = hs.Move(choice=choice, moved=choice.chosen, values=None)
+        at, state = follow(state, at, move), apply(state, move)
+        scratch = evaluate(state)
+        np.testing.assert_allclose(at.log_prob, scratch.log_prob, atol=1e-8)
+        np.testing.assert_allclose(at.log_ratios, scratch.log_ratios, atol=1e-6)
+
+
+def test_sizes_are_bounded(x64):
+    x, y = simulated(n=30, p=4)
+    model = VariableSelection(x, y, max_size=2)
+    sizes = hs.check.states(model).sum(axis=1)
+    assert np.all(hs.check.probabilities(model)[sizes > 2] == 0)
+    possible = np.flatnonzero(sizes <= 2)
+    pi = hs.check.probabilities(model)[possible]
+    matrix = hs.check.transition_matrix(model, hs.LBP(), 2)[np.ix_(possible, possible)]
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(pi @ matrix, pi, atol=1e-10)
+    groups, _ = scipy.sparse.csgraph.connected_components(matrix > 0, connection="strong")
+    assert groups == 1
+
+
+class Broken(VariableSelection):
+    """A twin that forgets the penalty of a column in its log-probability, not in its ratios."""
+
+    def _given(self, fit, columns):
+        found = super()._given(fit, columns)
+        return found._replace(log_prob=found.log_prob + self.penalty * fit.size)
+
+
+def test_broken_twin_is_found(x64):
+    twin = Broken(*simulated())  # pyright: ignore[reportCallIssue]
+    assert hs.check.ratios(twin).error > 1
+
+
+@pytest.fixture(scope="module")
+def run():
+    x, y = diabetes()
+    model = VariableSelection(x, y, names=NAMES)
+    settings: dict[str, Any] = {"chains": 40, "warmup": 300, "draws": 400, "progress": False}
+    record = {"inclusion": Inclusion()}
+    return hs.sample(model, record=record, keep="all", **settings)
+
+
+def test_diabetes_against_enumeration(run):
+    model = run.target
+    pi, states = hs.check.probabilities(model), hs.check.states(model)
+    truth = pi @ states
+    found = model.inclusion(run)
+    mean = np.array([found[name][0] for name in NAMES])
+    error = np.array([found[name][1] for name in NAMES])
+    assert np.all(np.abs(mean - truth) < most_errors(10, 40) * error + 1e-4)
+    assert {*list(found)[:3]} == {"bmi", "bp", "s5"}
+    assert errors_away(run.draws.mean(axis=1)[:, 4:8], truth[4:8]) < most_errors(4, 40)
+    # The recorder's means vary less than those of the bits.
+    bits = run.draws.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(40)
+    assert error[[0, 9]].max() < 0.7 * bits[[0, 9]].min()
+
+
+def test_models_are_ranked(run):
+    model = run.target
+    pi, states = hs.check.probabilities(model), hs.check.states(model)
+    best = model.ranking(run, top=3)
+    assert len(best) == 3
+    assert best[0].probability >= best[1].probability
+    truth = pi[np.all(states == best[0].x, axis=1)][0]
+    assert abs(best[0].probability - truth) < most_errors(1, 40) * best[0].error
+    assert best[0].columns == tuple(np.array(NAMES)[best[0].x == 1])
+
+
+def test_a_run_goes_on_from_its_file(run, tmp_path):
+    run.save(tmp_path / "run")
+    target = hs.load(tmp_path / "run").target
+    assert isinstance(target, VariableSelection)
+    assert target.names == NAMES
+
+
+def test_repeated_columns_are_no_error():
+    x, y = simulated()
+    model = VariableSelection(np.concatenate([x, x], axis=1), y)
+    found = model.evaluate(np.ones(12, int))
+    assert np.isfinite(found.log_prob)
+    assert np.all(np.isfinite(np.asarray(found.log_ratios)))
+
+
+X, Y = simulated()
+BAD: dict[str, Any] = {
+    "shapes": (lambda: VariableSelection(X, Y[:-1]), ValueError, r"\(n, p\)"),
+    "transposed": (lambda: VariableSelection(X.T, Y), ValueError, r"got \(6, 40\)"),
+    "constant": (lambda: VariableSelection(np.ones_like(X), Y), ValueError, "is constant"),
+    "nan": (lambda: VariableSelection(X * np.nan, Y), ValueError, "finite"),
+    "words": (lambda: VariableSelection([["a"]], ["b"]), TypeError, "real numbers"),
+    "prior": (lambda: VariableSelection(X, Y, 3), TypeError, "GPrior"),  # pyright: ignore
+    "g": (lambda: VariableSelection(X, Y, GPrior(-1.0)), ValueError, "g must lie"),
+    "slab": (lambda: VariableSelection(X, Y, Slab(0.0)), ValueError, "variance must lie"),
+    "inclusion": (lambda: VariableSelection(X, Y, inclusion=1.5), ValueError, "inclusion must"),
+    "size": (lambda: VariableSelection(X, Y, max_size=7), ValueError, "at most 6"),
+    "names": (lambda: VariableSelection(X, Y, names=["a"]), ValueError, "one for each of 6"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_work_is_refused(name):
+    make, error, message = BAD[name]
+    with pytest.raises(error, match=message):
+        make()
