@@ -276,3 +276,13 @@ addEventListener("scroll", hide, { passive: true, capture: true });
 addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("details")) fold.open = true; });
 if (matchMedia("(max-width: 34rem)").matches) document.querySelector("nav details").open = false;
+
+for (const box of document.querySelectorAll(".scroll")) {
+  const mark = () => {
+    const hidden = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    box.parentElement.classList.toggle("more", hidden > 1);
+  };
+  mark();
+  box.addEventListener("scroll", mark, { passive: true });
+  addEventListener("resize", mark);
+}
