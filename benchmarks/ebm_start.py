@@ -64,7 +64,11 @@ def learn(options, data, start: str, precision: str, seed: int):
     network = networks.ResNet(options.channels, seed, precision, start)
     model = EBM(network, hs.learn.base_of(data))
     settings = PCD(
-        steps=options.steps, rate=options.rate, warmup=options.warmup, buffer=options.buffer
+        steps=options.steps,
+        batch=options.batch,
+        rate=options.rate,
+        warmup=options.warmup,
+        buffer=options.buffer,
     )
     about = {"start": start, "precision": precision, "seed": seed, "channels": options.channels}
     folder = options.work / f"{start}-{precision}-{seed}"
@@ -95,7 +99,7 @@ def arguments():
     parser = argparse.ArgumentParser()
     for name, default in (
         ("channels", 16), ("iterations", 3_000), ("looks", 3), ("steps", 10), ("buffer", 1_000),
-        ("warmup", 1_000), ("states", 10),
+        ("warmup", 1_000), ("states", 10), ("batch", 100),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--rate", type=float, default=3e-4)

@@ -76,7 +76,6 @@ class OneSite(hs.Kernel):
     [
         (hs.LBP("sqrt"), hs.Adaptive()),
         (hs.RWM(), hs.Fixed(2)),
-        (hs.GWG(), hs.Adaptive()),
         (OneSite(), None),
     ],
 )
@@ -125,14 +124,13 @@ def test_log_z_with_resampling_agrees_with_enumeration(resample):
 def bias(chains: int, resample: float) -> float:
     """How many standard errors the mean of many small estimates of Z is from Z."""
     target = model()
-    estimate = log_z(target, chains=chains, betas=5, repeats=600, resample=resample)
+    estimate = log_z(target, chains=chains, betas=5, repeats=400, resample=resample)
     ratios = np.exp(estimate.by_repeat - truth(target))
     return abs(ratios.mean() - 1) / (ratios.std(ddof=1) / np.sqrt(len(ratios)))
 
 
-@pytest.mark.parametrize("resample", [0.5, 1.0])
-def test_resampling_leaves_the_estimate_of_z_without_bias(resample):
-    assert bias(8, resample) < ERRORS
+def test_resampling_leaves_the_estimate_of_z_without_bias():
+    assert bias(8, 0.5) < ERRORS
 
 
 def test_resampling_that_forgets_to_even_the_weights_fails_that_test(monkeypatch):
@@ -188,9 +186,8 @@ def test_without_resampling_nothing_of_it_runs(monkeypatch):
     assert not np.isinf(plain.log_weights).any()
 
 
-@pytest.mark.parametrize("resample", [0.0, 0.5])
-def test_chunks_do_not_show(monkeypatch, resample):
-    options: dict[str, Any] = {"chains": 22, "betas": 40, "repeats": 2, "resample": resample}
+def test_chunks_do_not_show(monkeypatch):
+    options: dict[str, Any] = {"chains": 22, "betas": 40, "repeats": 2, "resample": 0.5}
     drive, estimates = host.drive, []
     for chunk in (7, 40):
         monkeypatch.setattr(host, "drive", partial(drive, chunk=chunk))

@@ -52,8 +52,8 @@ SCRIPT = """
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_a_killed_run_goes_on(tmp_path, whole):
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and locks")
+def test_a_folder_in_use_is_refused_and_a_killed_run_goes_on(tmp_path, whole):
     tests = os.path.dirname(__file__)  # noqa: PTH120
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), tests, str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -61,6 +61,9 @@ def test_a_killed_run_goes_on(tmp_path, whole):
     while not checkpoint.paths(tmp_path) and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
+    for resume in (False, True):
+        with pytest.raises(files.InUseError, match=f"by process {process.pid} "):
+            train(10, directory=tmp_path, resume=resume)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -169,35 +172,21 @@ def test_a_run_with_another_seed_does_not_go_on_from_it(folder):
 
 
 def test_two_functions_are_two_runs(tmp_path):
-    train(1, directory=tmp_path, sampler=hs.LBP(lambda s: s / 2))
+    half = hs.LBP(lambda s: s / 2)
+    train(1, directory=tmp_path, sampler=half)
     with pytest.raises(CheckpointError, match=r"another run: sampler\.balance another <lambda>"):
         train(2, directory=tmp_path, resume=True, sampler=hs.LBP(lambda s: s / 2 + 1.0))
-    assert (
-        train(2, directory=tmp_path, resume=True, sampler=hs.LBP(lambda s: s / 2)).iterations == 2
-    )
+    assert train(2, directory=tmp_path, resume=True, sampler=half).iterations == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
-def test_two_runs_that_start_together_do_not_share_a_folder(tmp_path):
+def test_a_locked_folder_is_left_alone(tmp_path):
     with (
         checkpoint.exclusive(tmp_path),
         pytest.raises(files.InUseError, match=r"is in use by process .* give another place"),
     ):
         train(10, directory=tmp_path)
     assert list(tmp_path.iterdir()) == []
-    command = [sys.executable, "-c", textwrap.dedent(SCRIPT)]
-    place = [os.path.dirname(__file__), str(tmp_path)]  # noqa: PTH120
-    process = subprocess.Popen([*command, *place], stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 120
-        while not (tmp_path / checkpoint.LOCK).exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        for resume in (False, True):
-            with pytest.raises(files.InUseError, match=f"by process {process.pid} "):
-                train(10, directory=tmp_path, resume=resume)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_without_a_checkpoint_there_is_nothing_to_resume(tmp_path):

@@ -56,7 +56,7 @@ def best_log_likelihood():
 
 def test_learning_closes_most_of_the_gap_to_the_data():
     before, best = log_likelihood(model()), best_log_likelihood()
-    trained = train(3_000)
+    trained = train(2_000)
     assert log_likelihood(trained.model) > before + 0.9 * (best - before)
 
 
@@ -97,9 +97,8 @@ def test_history_has_a_number_for_each_iteration():
 @pytest.mark.parametrize(
     ("kernel", "scale"),
     [
-        (hs.LBP("barker"), hs.Fixed(1)),
         (hs.GWG("sqrt"), hs.Adaptive(per_chain=True)),
-        (hs.RWM(), hs.Adaptive(0.3)),
+        (hs.RWM(), hs.Fixed(1)),
     ],
 )
 def test_any_kernel_and_scale_learns(kernel, scale):
