@@ -96,10 +96,13 @@ class Worker:
     """Trains and judges one model; what is known of it is in a file at any time."""
 
     def __init__(self, options):
+        from hopscale_reproduction.rows import hardware
+
         self.options, self.spec = options, options.worker
         self.cell = cell_of(self.spec, options)
         self.work = options.out / name_of(self.spec)
         self.known = {"model": self.spec, "settings": self.cell.settings(), "stage": "starting"}
+        self.known["hardware"] = hardware()
 
     def say(self, **more) -> None:
         self.known.update(more, seconds=round(time.time() - self.options.began, 1))
@@ -320,6 +323,7 @@ class Parent:
         return json.loads(file.read_text())["stage"] if file.exists() else "starting"
 
     def summary(self) -> None:
+        from hopscale_reproduction.rows import new_row
         from hopscale_reproduction.store import Store
 
         known = []
@@ -331,8 +335,9 @@ class Parent:
         with Store(self.options.out / "results.sqlite") as store:
             for one in known:
                 if "results" in one and store.get(one["settings"]) is None:
-                    seconds = {"seconds": one["seconds"]}
-                    store.put(one["settings"], {**one["results"], **seconds}, "ebm")
+                    results = {**one["results"], "seconds": one["seconds"]}
+                    row = new_row(one["settings"], results, "ebm")
+                    store.add_all([{**row, "hardware": one["hardware"]}])
 
     def record(self) -> None:
         """Curves and pictures, together."""

@@ -2,8 +2,9 @@ r"""What can go wrong while a model learns: a word for each thing, defined by nu
 
 With the gap of an iteration, mean f(data) - mean f(samples):
 
-- a **crisis** begins when |gap| exceeds `PCD.crisis` nats (100), and is over when the mean of
-  |gap| over the last 100 iterations is below a tenth of that. Training goes on through it.
+- a **crisis** begins when the mean of |gap| over the last 10 iterations exceeds `PCD.crisis` nats
+  (100; that of a full-size model which is well is about 10, with single ones up to 100), and is
+  over when the mean over the last 100 is below half of that. Training goes on through it.
 - **divergence** is a number that is not finite, |gap| beyond `PCD.limit` (2^24, where single
   precision cannot tell energies apart that differ by one nat), or a crisis that is not over after
   `PCD.patience` iterations (5,000).
@@ -26,8 +27,9 @@ GAP, ACCEPTANCE, GRADIENT, VARIETY = (
     RECORDED.index(name) for name in ("gap", "acceptance", "gradient", "variety")
 )
 
+OPENING_ITERATIONS = 10
 CLOSING_ITERATIONS = 100
-CLOSED_SHARE = 0.1
+CLOSED_SHARE = 0.5
 COLLAPSE_ITERATIONS = 1_000
 FROZEN_ACCEPTANCE = 0.01
 ALIKE_VARIETY = 0.05
@@ -128,13 +130,14 @@ class Health:
     def _crisis(self, gap: float) -> Trouble | None:
         self._gaps.append(gap)
         if not self.in_crisis:
-            if gap > self.opens:
+            if self._mean(OPENING_ITERATIONS) > self.opens:
                 self.crises.append(Crisis(begin=self.iteration, end=None, deepest=gap))
             return None
         now = self.crises[-1]
         now = now._replace(deepest=max(now.deepest, gap))
         lasted = self.iteration - now.begin
-        if lasted >= CLOSING_ITERATIONS and np.mean(self._gaps) < CLOSED_SHARE * self.opens:
+        closed = self._mean(CLOSING_ITERATIONS) < CLOSED_SHARE * self.opens
+        if closed and lasted >= CLOSING_ITERATIONS:
             now = now._replace(end=self.iteration)
         self.crises[-1] = now
         if now.end is None and lasted >= self.patience:
@@ -144,6 +147,12 @@ class Health:
                 f"{gap:.4g}, and was up to {now.deepest:.4g}",
             )
         return None
+
+    def _mean(self, iterations: int) -> float:
+        """Of |gap| over the last iterations; 0 where there are fewer."""
+        if len(self._gaps) < iterations:
+            return 0.0
+        return float(np.mean(list(self._gaps)[-iterations:]))
 
     def _collapse(self, *chain: float) -> Trouble | None:
         """Of the acceptance and the variety of an iteration."""

@@ -47,7 +47,7 @@ class LogZ(NamedTuple):
             two, without resampling, where the weights of both meet best (Bennett, 1976); with
             resampling, the middle.
         error: its standard error, by a bootstrap of families; from two sides at least half the
-            distance between them. From one side it means nothing unless `reliable`: a few heavy
+            distance between them, and what the difference of repeats says. From one side it means nothing unless `reliable`: a few heavy
             chains hide how many are missing.
         effective: $(\sum W)^2 / \sum W^2$, the number of equal weights that would be as good;
             from two sides the smaller one.
@@ -149,9 +149,15 @@ def two_sides(forward: np.ndarray, backward: np.ndarray, resampled: bool) -> Two
     value, error = (lower + upper) / 2, float(np.hypot(lower_error, upper_error)) / 2
     if not resampled:
         value, error = bridge(forward.reshape(-1), backward.reshape(-1))
-    return TwoSides(
-        value=value, error=max(error, abs(upper - lower) / 2), upper=upper, effective=effective
-    )
+    repeats = float(np.hypot(_spread(forward), _spread(backward))) / 2
+    error = max(error, abs(upper - lower) / 2, repeats)
+    return TwoSides(value=value, error=error, upper=upper, effective=effective)
+
+
+def _spread(log_weights: np.ndarray) -> float:
+    """The standard error of the bound, by how repeats differ; 0 for one repeat."""
+    values = [log_mean(one)[0] for one in log_weights]
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def mean_bound(log_weights: Float[np.ndarray, "repeats chains"]) -> float:

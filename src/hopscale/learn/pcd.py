@@ -48,7 +48,8 @@ class PCD:
         penalty: $\lambda$, on the squares of the energies.
         weight_decay: of AdamW.
         average: the decay of the moving average of the weights that becomes the model.
-        crisis: a crisis begins when |mean f(data) - mean f(samples)| exceeds it, in nats.
+        crisis: a crisis begins when |mean f(data) - mean f(samples)|, averaged over 10 iterations,
+            exceeds it, in nats.
         patience: training has diverged when a crisis is not over after that many iterations.
         limit: training has diverged when |mean f(data) - mean f(samples)| exceeds it. Beyond the
             default, 2^24, energies in single precision differ by more than one nat or not at all.
