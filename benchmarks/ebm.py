@@ -21,6 +21,7 @@ import numpy as np
 
 import hopscale as hs
 from hopscale.learn import EBM, PCD, ResNet, pcd
+from hopscale.learn.health import RECORDED
 
 
 def arguments():
@@ -100,7 +101,7 @@ def learning_speed(options, precision: str, data, steps: int) -> dict:
     model = EBM(ResNet(options.channels, 0, precision), hs.learn.base_of(data))
     training = training_of(options, model, data, settings)
     state = pcd.start(training, model, jax.random.key(0))
-    records = jnp.zeros((4096, len(pcd.RECORDED)))
+    records = jnp.zeros((4096, len(RECORDED)))
     began = time.perf_counter()
     state, records, _, _ = pcd.advance((training, jnp.asarray(1)), state, records)
     jax.block_until_ready(records)

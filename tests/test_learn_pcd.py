@@ -12,7 +12,7 @@ import pytest
 import hopscale as hs
 from hopscale.learn import EBM, MLP, PCD, DivergedError, base_of, health, pcd, train_ebm
 from hopscale.learn import buffer as replay
-from hopscale.learn.pcd import RECORDED
+from hopscale.learn.health import RECORDED
 
 SHAPE = (2, 3)
 SMALL = PCD(steps=3, batch=20, rate=0.01, warmup=10, buffer=50, average=0.9)

@@ -46,9 +46,9 @@ class LogZ(NamedTuple):
         value: log Z. From one side, the log of the mean weight of all chains of all repeats. From
             two, without resampling, where the weights of both meet best (Bennett, 1976); with
             resampling, the middle.
-        error: its standard error, by a bootstrap of families; from two sides at least half the
-            distance between them, and what the difference of repeats says. From one side it means nothing unless `reliable`: a few heavy
-            chains hide how many are missing.
+        error: its standard error, by a bootstrap of families. From two sides it is at least half
+            the distance between them, and what the difference of repeats says. From one side it
+            means nothing unless `reliable`: a few heavy chains hide how many are missing.
         effective: $(\sum W)^2 / \sum W^2$, the number of equal weights that would be as good;
             from two sides the smaller one.
         by_repeat: log of the mean weight of each repeat, of the lower side.
