@@ -20,7 +20,7 @@ TARGET = hs.Bernoulli(P)
 RBM = hs.RBM(np.zeros((3, 6)), np.zeros(6), np.zeros(3))
 BITS = np.zeros((9, 6), np.int8)
 DATA = hs.data.DataSet("none", BITS, BITS, BITS)
-MODEL = learn.EBM(jnp.sum, P)
+MODEL = learn.EBM(learn.MLP((6,), 2), P)
 LOG_Z = learn.LogZ(0.0, 0.1, 9.0, P, P, 0.5, 1.0, BITS, 1.0, 0.5)
 
 

@@ -16,7 +16,7 @@ P = np.full(6, 0.4)
 TARGET = hs.Bernoulli(P)
 BITS = np.zeros((9, 6), np.int8)
 DATA = hs.data.DataSet("none", BITS, BITS, BITS)
-MODEL = learn.EBM(jnp.sum, P)
+MODEL = learn.EBM(learn.MLP((6,), 2), P)
 RBM = hs.RBM(np.zeros((3, 6)), np.zeros(6), np.zeros(3))
 LOG_Z = learn.LogZ(0.0, 0.1, 9.0, P, P, 0.5, 1.0, BITS, 1.0, 0.5)
 FOUR = hs.LogDensity(jnp.sum, (6,), num_states=4)
@@ -99,6 +99,9 @@ RBMS = {
 }
 
 MODELS = {
+    "nothing to learn": Refused(
+        lambda: learn.train_ebm(learn.EBM(jnp.sum, P), BITS), TypeError, "nothing to learn"
+    ),
     "a network of vectors": Refused(lambda: learn.EBM(lambda x: x, P), ValueError, "one real"),
     "a network of integers": Refused(lambda: learn.EBM(lambda x: 3, P), ValueError, "one real"),
     "no network": Refused(lambda: learn.EBM(3, P), TypeError, "function of one state; got int"),

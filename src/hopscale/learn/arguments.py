@@ -12,7 +12,8 @@ from hopscale.validate import instance
 
 def kernel_and_tuner(kernel: Any, sampler: Any, scale: Any, target: Target) -> tuple[Kernel, Tuner]:
     """The kernel, `LBP("sqrt")` unless given, and a tuner that fits it."""
-    kernel = chosen(kernel, sampler, LBP("sqrt"))
+    kernel = chosen(kernel, sampler)
+    kernel = LBP("sqrt") if kernel is None else kernel
     instance("kernel", kernel, Kernel, 'hs.LBP("sqrt")')
     kernel.check(target)
     scales = kernel.scale_range(target)
