@@ -18,6 +18,7 @@ from hopscale.kernels import (
     Metropolis,
     ScaleRange,
     Swap,
+    Tempering,
 )
 from hopscale.move import Move
 from hopscale.optimum import Optimum, optimize
@@ -81,6 +82,7 @@ __all__ = [
     "Swap",
     "Target",
     "Tempered",
+    "Tempering",
     "Tuner",
     "balance",
     "blackjax",

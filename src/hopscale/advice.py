@@ -5,19 +5,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from hopscale.results import Run
+    from hopscale.results import Run, Statistic
 
 R_HAT = 1.01
 EFFECTIVE_DRAWS = 400  # of all chains together
 SCALE_DRIFT = 0.1  # relative change over the last half of warm-up that is too much
 RATE_GAP = 0.05  # between the acceptance of the draws and the rate the tuner aimed at
 LOST_DIGITS = 0.02  # of a log-density: what rounding may take from it
+ROUND_TRIPS = 100  # of all chains together
+REJECTED = 0.9  # of swaps between neighbouring levels
+SETTLED_DRAWS = 50  # effective, of a chain by itself: it has seen what it can reach
 TOO_FEW_DRAWS = 8  # of a trace, to say anything
 
 
 def advice(run: "Run") -> tuple[str, ...]:
     """The warnings of a run; none where all is well."""
-    parts = (_stuck, _invalid, _precision, _scale, _mixing)
+    parts = (_stuck, _invalid, _precision, _scale, _tempering, _mixing)
     return (*run.cautions, *(sentence for part in parts for sentence in part(run)))
 
 
@@ -99,17 +102,51 @@ def _drift(history: np.ndarray) -> float:
     return abs(last - third) / max(abs(last), 1e-12)
 
 
+def _tempering(run: "Run"):
+    """Levels that are too few, states that do not travel."""
+    found = run.tempering
+    if found is None or not run.num_draws:
+        return
+    if found.rejections.max() > REJECTED:
+        yield (
+            f"Neighbouring levels reject up to {found.rejections.max():.0%} of their swaps: "
+            f"{found.betas.size} levels are too few for a barrier of {found.barrier:.3g} or more. "
+            f"Use hs.Tempering(levels={max(found.levels_needed, found.betas.size + 1)}), or a "
+            "longer warm-up."
+        )
+    elif found.round_trips < ROUND_TRIPS:
+        yield (
+            f"States went from the reference to the target and back {found.round_trips:,} times in "
+            f"all chains together, fewer than {ROUND_TRIPS}: the weights of modes rest on that "
+            "many visits. Draw longer (run.extend) or use more chains."
+        )
+
+
+def _disagreement(run: "Run", worst: "Statistic") -> str:
+    """Why R-hat is high, and what to do."""
+    found = f"R-hat of {worst.name} is {worst.r_hat:.3g}, above {R_HAT}: "
+    if run.tempering is not None:
+        return found + "chains differ still. Draw longer: run.extend(draws)."
+    within = worst.ess
+    if within > SETTLED_DRAWS:
+        return found + (
+            f"each chain is settled ({within:.0f} effective draws) around a mean of its own. The "
+            "target has modes that chains do not cross: use temper=hs.Tempering()."
+        )
+    return found + (
+        "chains have not forgotten where they started, and their means differ. Warm up and draw "
+        "longer; if R-hat stays, the target has modes that chains do not cross: use "
+        "temper=hs.Tempering()."
+    )
+
+
 def _mixing(run: "Run"):
     traces = [s for s in run.statistics.values() if s.trace.shape[1] >= TOO_FEW_DRAWS]
     if not traces or np.all(run.distance_by_chain == 0):
         return
     worst = max(traces, key=lambda s: -1.0 if np.isnan(s.r_hat) else s.r_hat)
     if worst.r_hat > R_HAT:
-        yield (
-            f"R-hat of {worst.name} is {worst.r_hat:.3g}, above {R_HAT}: chains have not forgotten "
-            "where they started, and their means differ. Warm up and draw longer; if R-hat stays, "
-            "the target has modes that chains do not cross."
-        )
+        yield _disagreement(run, worst)
         return
     least = min(traces, key=lambda s: np.inf if np.isnan(s.ess_total) else s.ess_total)
     if least.ess_total < EFFECTIVE_DRAWS:

@@ -142,8 +142,15 @@ def step_chains(kernel: Kernel, target: Target, noise, chains: Chains) -> tuple[
     def one(noise, state, scale):
         return kernel.advance(noise, target, state, scale)
 
-    scale = chains.tuner.scale
-    return jax.vmap(one, in_axes=(0, 0, 0 if scale.ndim else None))(noise, chains.states, scale)
+    scale, axis = kernel.scale_of(chains.tuner)
+    return jax.vmap(one, in_axes=(0, 0, axis))(noise, chains.states, scale)
+
+
+def first_step(program: Program, x: State) -> tuple[ChainState, Info]:
+    """What the first step of chains at these states gives: for its shapes, or by itself."""
+    chains = start(program, x)
+    noise = jax.tree.map(lambda a: a[0], _noise(program, chains, 0, 1))
+    return step_chains(program.kernel, program.target, noise, chains)
 
 
 def _noise(program: Program, chains: Chains, origin, steps: int):
@@ -170,7 +177,7 @@ def _refreshed(program: Program, states: ChainState, fresh: Bool[Array, ""]) -> 
     """The states evaluated from scratch, if it is time: what updates rounded off is then gone."""
 
     def again(states: ChainState) -> ChainState:
-        return jax.vmap(lambda x: program.kernel.init(program.target, x))(states.x)
+        return jax.vmap(lambda one: program.kernel.refreshed(program.target, one))(states)
 
     return jax.lax.cond(fresh, again, lambda same: same, states)
 

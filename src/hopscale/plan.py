@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from hopscale import arguments, ratios, validate
+from hopscale import arguments, loop, ratios, tempering, validate
 from hopscale import record as record_module
-from hopscale.kernels.kernel import Kernel
+from hopscale.kernels import Kernel, Tempering
 from hopscale.loop import Program
 from hopscale.record import Hamming, Recorder, Statistics
 from hopscale.results import MAIN
@@ -21,6 +21,7 @@ from hopscale.sampling import Sampling
 from hopscale.target import State, Target
 from hopscale.tune import Tuner, fitted
 
+RESERVED = ("log_prob", tempering.NAME)
 DIRECTIONS = 3  # random states, the distances to which tell whether chains agree
 
 Record = Callable | Recorder | Mapping[str, Callable | Recorder]
@@ -77,7 +78,7 @@ class Plan:
             kernel=kernel,
             keys=tuple(map(validate.as_key, keys)),
             tuners=tuple(
-                fitted(scale, kernel.scale_range(target))
+                kernel.tuner_for(target, fitted(scale, kernel.scale_range(target)))
                 for target, scale in zip(targets, scales, strict=True)
             ),
             functions=tuple(functions for functions, _ in split),
@@ -117,7 +118,7 @@ class Plan:
         states = runs * self.chains * target.num_sites
         # A state, its log-ratios at x and at y, and about as much again while a step is computed.
         values = max(target.num_states, 1) if target.num_states > 2 else 1
-        needed = states * (4 * target.state_dtype.itemsize + 6 * 4 * values)
+        needed = self.kernel.replicas * states * (4 * target.state_dtype.itemsize + 6 * 4 * values)
         kept = states * (self.draws // self.thin) * target.state_dtype.itemsize if self.thin else 0
         memories = runs * sum(_size(r, target, self.chains) for r in self.recorders.values())
         advice = "Use fewer chains."
@@ -142,12 +143,12 @@ class Plan:
             )
             default = _default_functions(target, key_origin) if self.defaults else {}
             watched = {**default, **functions}
-            statistics.append(_statistics(watched, programs[-1]))
+            statistics.append(_statistics(watched, programs[-1], self.chains))
         return Sampling(
             programs,
             states,
             statistics,
-            self.recorders,
+            {**self.recorders, **_own_recorders(self.kernel)},
             self.warmup,
             self.draws,
             self.thin,
@@ -190,23 +191,29 @@ def split_record(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]
     if not isinstance(record, Mapping):
         record = {getattr(record, "__name__", type(record).__name__): record}
     for name in record:
-        if not isinstance(name, str) or name == "log_prob" or name.startswith(MAIN):
+        if not isinstance(name, str) or name in RESERVED or name.startswith(MAIN):
             raise ValueError(
-                f"record names things by strings other than 'log_prob' and '{MAIN}...', which are "
-                f"always recorded; got {name!r}."
+                f"record names things by strings other than 'log_prob', 'tempering' and "
+                f"'{MAIN}...', which hs.sample records itself; got {name!r}."
             )
     recorders = {name: value for name, value in record.items() if isinstance(value, Recorder)}
     return {n: v for n, v in record.items() if n not in recorders}, recorders
 
 
-def _statistics(functions: Mapping[str, Callable], program: Program) -> Statistics:
+def _own_recorders(kernel: Kernel) -> dict[str, Recorder]:
+    """What a kernel wants remembered."""
+    if isinstance(kernel, Tempering):
+        return {tempering.NAME: tempering.Swaps(kernel.replicas)}
+    return {}
+
+
+def _statistics(functions: Mapping[str, Callable], program: Program, chains: int) -> Statistics:
     """The functions, and the names of the numbers they give for this program."""
 
-    def one(key):
-        x = jnp.zeros(program.target.shape, program.target.state_dtype)
-        state = program.kernel.init(program.target, x)
-        scale = jnp.ones((), program.target.dtype)
-        return program.kernel.step(key, program.target, state, scale)
+    def one(program):
+        x = jnp.zeros((chains, *program.target.shape), program.target.state_dtype)
+        found = loop.first_step(program, x)
+        return jax.tree.map(lambda a: a[0], found)  # of one chain
 
-    state, info = eqx.filter_eval_shape(one, program.key)
+    state, info = eqx.filter_eval_shape(one, program)
     return Statistics(functions, state, info)

@@ -8,7 +8,7 @@ a histogram, the best state. Both work on the device, inside the compiled loop.
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -95,7 +95,14 @@ def _names(name: str, function: Any, state: ChainState, info: Info) -> list[str]
 
 
 class Recorder(eqx.Module):
-    """Something that is updated at every draw of all chains."""
+    """Something that is updated at every draw of all chains.
+
+    Attributes:
+        in_warmup: whether it also runs during warm-up, for nothing: where all do, warm-up and draws
+            are one program to compile.
+    """
+
+    in_warmup: ClassVar[bool] = False
 
     @abc.abstractmethod
     def init(self, target: Target, chains: int) -> Any:

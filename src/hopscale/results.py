@@ -10,11 +10,12 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from hopscale import diagnostics, tables
+from hopscale import diagnostics, tables, tempering
 from hopscale.advice import advice
 from hopscale.kernels.kernel import Kernel
 from hopscale.pages import STEP_NUMBERS, average
 from hopscale.target import Target
+from hopscale.tempering import TemperingResult
 from hopscale.tune import Tuner
 
 MAIN = "hamming"  # the statistic whose effective sample size a run reports, as the paper does
@@ -181,6 +182,11 @@ class Run:
         steps = self.warmup + self.num_draws
         return steps / self.run_seconds if self.run_seconds else float("nan")
 
+    @property
+    def tempering(self) -> TemperingResult | None:
+        """How parallel tempering went; None without it."""
+        return self.recorded.get(tempering.NAME)
+
     def extend(self, draws: int, **options: Any) -> "Run":
         """The run with more draws: the same as if it had been that long from the start.
 
@@ -219,6 +225,7 @@ class Run:
                 name: {"mean": s.mean, "error": s.error, "ess": s.ess, "r_hat": s.r_hat}
                 for name, s in self.statistics.items()
             },
+            **({"tempering": self.tempering.summary()} if self.tempering else {}),
             "warnings": list(self.warnings),
             "evaluations": self.evaluations,
             "invalid": self.invalid,
@@ -261,6 +268,8 @@ class Run:
         for name, statistic in self.statistics.items():
             if not name.startswith(MAIN):
                 yield name, f"{statistic.mean:.6g} ± {statistic.error:.2g}"
+        if self.tempering is not None:
+            yield from _tempering_rows(self.tempering, self.num_draws * self.chains)
         yield "evaluations", f"{self.evaluations:,}"
         yield (
             "seconds",
@@ -315,10 +324,24 @@ def describe(kernel: Kernel) -> str:
         if not field.repr or (field.kw_only and value == field.default):
             continue
         text = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
-        if isinstance(value, jax.Array | np.ndarray):
+        if isinstance(value, Kernel):
+            text = describe(value)
+        elif isinstance(value, jax.Array | np.ndarray):
             text = f"array{list(value.shape)}"
         settings.append(f"{field.name}={text}")
     return f"{type(kernel).__name__}({', '.join(settings)})"
+
+
+def _tempering_rows(found: TemperingResult, draws: int):
+    rejected = found.rejections
+    yield (
+        "levels",
+        f"{found.betas.size}, swaps rejected {rejected.mean():.0%} (at most {rejected.max():.0%})",
+    )
+    yield "barrier", f"{found.barrier:.3g}"
+    each = f", one in {draws / found.round_trips:.3g} draws" if found.round_trips else ""
+    yield "round trips", f"{found.round_trips:,}{each}"
+    yield "log Z", f"{found.log_z:.6g} ± {found.log_z_error:.2g}"
 
 
 def _with_error(by_chain: np.ndarray) -> str:

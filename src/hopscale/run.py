@@ -10,10 +10,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from hopscale import arguments, host, sampling, validate
+from hopscale import arguments, host, sampling, tempering, validate
 from hopscale.choose import choose_kernel
 from hopscale.host import Interrupted
-from hopscale.kernels.kernel import Kernel
+from hopscale.kernels import Kernel, Tempering
 from hopscale.pages import STEP_NUMBERS, Moments, Trace
 from hopscale.plan import Plan, Record
 from hopscale.results import ConvergenceWarning, Run, Statistic, history_by_name
@@ -32,6 +32,7 @@ def sample(
     key: int | Key[Array, ""] = 0,
     scale: Tuner | None = None,
     record: Record | None = None,
+    temper: Tempering | None = None,
     init: Any = None,
     keep: str | int | None = None,
     checkpoint: Any = None,
@@ -52,6 +53,9 @@ def sample(
         scale: `Adaptive()` unless said, or `Fixed(R)`.
         record: what else to remember: a function of (state, info) that gives a number or several,
             a recorder such as `hs.record.SiteMeans()`, or several of these by name.
+        temper: `hs.Tempering()` for parallel tempering around the kernel, where chains would not
+            cross from mode to mode. All that is drawn and recorded is of the coldest level, the
+            target; `run.tempering` has the rest, log Z among it.
         init: where chains start: one state for all, or one for each chain. None: random states,
             each value equally likely.
         keep: which states to return in `run.draws`: "all", "last", or n for every n-th.
@@ -72,11 +76,15 @@ def sample(
         InvalidDensityError: if the log-density was NaN or +inf at every proposal.
         Interrupted: after Ctrl-C or SIGTERM, a KeyboardInterrupt with the partial run as `.run`.
     """
-    chosen, reason = choose_kernel(target, arguments.chosen(kernel, sampler), scale)
+    chosen, reason = choose_kernel(
+        tempering.subject(target, temper), arguments.chosen(kernel, sampler), scale
+    )
+    if temper is not None:
+        chosen = tempering.around(temper, chosen)
     plan = Plan.of(
         [target], chosen, [key], [scale], chains, warmup, draws, [record], init, keep, chunk
     )
-    plan = dataclasses.replace(plan, reason=reason)
+    plan = tempering.with_levels(dataclasses.replace(plan, reason=reason), progress)
     return run_plan(plan, None, progress, chunk, checkpoint)
 
 
@@ -175,7 +183,7 @@ def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkp
     )
     (run,) = make_runs(job, plan, interrupted=outcome == "interrupted")
     steps = run.warmup + run.num_draws
-    if steps and run.invalid == steps * run.chains:
+    if steps and run.invalid == steps * run.chains * plan.kernel.replicas:
         arguments.all_invalid(run.invalid, run.offender)
     if outcome == "interrupted":
         where = "" if checkpoint is None else f"; {checkpoint} has it, the same call goes on"
@@ -252,7 +260,7 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
         last=last,
         invalid=invalid,
         offender=job.offender,
-        evaluations=(job.step + 1) * job.chains_each,
+        evaluations=(job.step + 1) * job.chains_each * job.programs[i].kernel.replicas,
         compile_seconds=job.compile_seconds,
         run_seconds=job.run_seconds / len(job.programs),
         interrupted=interrupted,

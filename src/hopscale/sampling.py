@@ -238,11 +238,15 @@ class Sampling:
         self.trace = Trace((runs, len(self.names), chains), pages.trace_capacity(chains))
         self.history = Trace((runs, len(STEP_NUMBERS)), HISTORY)
         self.kept_states: np.ndarray | None = None
-        recorders = self.recorders if phase == "draws" else {}
+        recorders = self._recorders(phase)
         self.observed = Observed(statistics=self.statistics, recorders=recorders)
         self.records = self._empty_records(recorders)
         if self.compiled:
             self.compile()
+
+    def _recorders(self, phase: str) -> dict[str, Recorder]:
+        """The recorders of a phase."""
+        return {n: r for n, r in self.recorders.items() if phase == "draws" or r.in_warmup}
 
     def compile(self) -> None:
         """Compile, taking no step."""
@@ -374,7 +378,7 @@ class Sampling:
         """Arrays of the form that chains and memories have in a phase, whatever is in them."""
         chains = eqx.filter_eval_shape(_start, self.program, *self.start)
         empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), chains)
-        recorders = self.recorders if phase == "draws" else {}
+        recorders = self._recorders(phase)
         return {"chains": empty, "memories": self._empty_records(recorders).memories}
 
     def counters(self) -> dict[str, Any]:

@@ -83,6 +83,14 @@ def draw(
         float | None,
         Option(help="acceptance rate to tune for [0.574; rwm 0.234]", rich_help_panel="Sampler"),
     ] = None,
+    temper: Annotated[
+        bool,
+        Option("--temper", help="parallel tempering: for many modes", rich_help_panel="Sampler"),
+    ] = False,
+    levels: Annotated[
+        int | None,
+        Option(help="--temper: how many [as many as it takes]", rich_help_panel="Sampler"),
+    ] = None,
     chains: Annotated[int, Option(help="chains side by side", rich_help_panel="Run")] = 100,
     warmup: Annotated[int, Option(help="steps that tune the scale", rich_help_panel="Run")] = 2000,
     draws: Annotated[int, Option(help="steps that count", rich_help_panel="Run")] = 2000,
@@ -128,9 +136,10 @@ def draw(
     from hopscale.plan import Plan
     from hopscale.results import describe
     from hopscale.run import run_plan
+    from hopscale.tempering import with_levels
 
     settings = given(balance=balance, path=path, repeats=repeats, lengths=lengths)
-    kernel = make_kernel(sampler, settings, target)
+    kernel = _tempered(make_kernel(sampler, settings, target), temper, levels)
     _check_files(save, overwrite, checkpoint, resume)
     keeping = keep or ("last" if save else None)
     plan = Plan.of(
@@ -143,7 +152,8 @@ def draw(
         draws,
         keep=int(keeping) if keeping and keeping.lstrip("-").isdigit() else keeping,
     )
-    identity = {**identity, "sampler": sampler, "settings": describe(kernel), "seed": seed}
+    plan = with_levels(plan, progress and not as_json)
+    identity = {**identity, "sampler": sampler, "settings": describe(plan.kernel), "seed": seed}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", hs.ConvergenceWarning)  # they are printed with the run
         try:
@@ -170,6 +180,14 @@ def make_kernel(name: str, settings: dict, target: Any = None):
     sweep = getattr(hs, "Gibbs", hs.BlockGibbs)
     gibbs = hs.BlockGibbs if target is None or isinstance(target, hs.RBM) else sweep
     return {"lbp": hs.LBP, "gwg": hs.GWG, "rwm": hs.RWM, "gibbs": gibbs}[name](**settings)
+
+
+def _tempered(kernel: Any, temper: bool, levels: int | None):
+    import hopscale as hs
+
+    if levels is not None and not temper:
+        raise ValueError("--levels is a setting of --temper; give both.")
+    return hs.Tempering(levels=levels, kernel=kernel) if temper else kernel
 
 
 def _tuner(scale: float | None, rate: float | None):

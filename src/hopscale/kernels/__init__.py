@@ -7,6 +7,7 @@ from hopscale.kernels.lbp import LBP
 from hopscale.kernels.metropolis import Metropolis
 from hopscale.kernels.rwm import RWM
 from hopscale.kernels.swap import Swap
+from hopscale.kernels.tempering import Tempering
 
 __all__ = [
     "GWG",
@@ -20,4 +21,5 @@ __all__ = [
     "Metropolis",
     "ScaleRange",
     "Swap",
+    "Tempering",
 ]

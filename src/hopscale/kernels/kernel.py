@@ -116,6 +116,23 @@ class Kernel(eqx.Module):
     def check_starts(self, target: Target, x: np.ndarray) -> None:
         """Raise if chains of this kernel cannot start at these states, one a chain."""
 
+    @property
+    def replicas(self) -> int:
+        """How many states each chain has; one, unless the kernel is `Tempering`."""
+        return 1
+
+    def tuner_for(self, target: Target, tuner: Any) -> Any:
+        """What tunes the kernel, given what tunes its scale."""
+        return tuner
+
+    def scale_of(self, tuner: Any) -> tuple[Any, Any]:
+        """What `step` takes as its scale, of a tuner's state; and its axis of chains, if any."""
+        return tuner.scale, 0 if tuner.scale.ndim else None
+
+    def refreshed(self, target: Target, state: ChainState) -> ChainState:
+        """The same chain, evaluated from scratch."""
+        return self.init(target, state.x)
+
     def noise(self, key: Key[Array, ""], target: Target) -> Any:
         """The random numbers of a step, drawn ahead: the key itself, unless a kernel has others."""
         return key

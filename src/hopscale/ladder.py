@@ -1,0 +1,193 @@
+r"""How the levels of parallel tempering are tuned: betas, scales and reference, during warm-up.
+
+Warm-up is cut into rounds, each twice as long as the one before. Scales move at every step, each
+level's by the tuner that would tune the kernel alone. The rest moves at the end of a round:
+
+- *betas*, so that all pairs of neighbours reject swaps equally often, which gives the most round
+  trips (Syed et al., 2022). Between $\beta_l$ and $\beta_{l+1}$ the communication barrier grows by
+
+  $$\Lambda_l = \tfrac{2}{\sqrt\pi}\, \operatorname{erf}^{-1}(r_l), \qquad \Lambda_l \approx r_l
+    \text{ where it is small,}$$
+
+  with $r_l$ the mean rejection: exact where V is Gaussian, and still telling where almost all
+  swaps are rejected. The new betas divide the sum into equal parts.
+- *the reference*: each site's probabilities are the target's, as the coldest level saw them, with a
+  little of equal ones.
+- *log Z* of neighbours, the c that makes the estimate of it precise (Bennett, 1976).
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from hopscale.kernels.levels import Ladder, TemperedInfo
+from hopscale.tune import Tuner
+
+FIRST_ROUND = 32  # steps
+LEAST_GAP = 1e-3  # of the barrier between neighbours, so that betas stay apart
+LEAST_MEAN = 1e-6  # of a swap's probability, below which it is not told from zero
+EQUAL_SHARE = 0.02  # of the fitted reference: no value is lost for good
+
+
+class Sums(NamedTuple):
+    """What the steps of a round add up to, averaged over chains."""
+
+    swap_prob: Float[Array, " levels-1"]
+    forward: Float[Array, " levels-1"]
+    backward: Float[Array, " levels-1"]
+    values: Float[Array, "*shape values-1"]  # how often each site has each value but the first
+
+
+class LadderState(NamedTuple):
+    """The ladder, and what the present round has seen.
+
+    Attributes:
+        inner: the state of the scales' tuner; its last axis is that of levels.
+        rejections: of neighbours, over the last round that ended.
+        done, length: steps of the present round.
+    """
+
+    inner: Any
+    betas: Float[Array, " levels"]
+    log_probs: Float[Array, "*shape values"]
+    log_z: Float[Array, " levels-1"]
+    rejections: Float[Array, " levels-1"]
+    sums: Sums
+    done: Int[Array, ""]
+    length: Int[Array, ""]
+
+    @property
+    def scale(self) -> Float[Array, "..."]:
+        """The scale of the coldest level."""
+        return self.inner.scale[..., -1]
+
+    @property
+    def ladder(self) -> Ladder:
+        return Ladder(self.betas, self.inner.scale, self.log_probs, self.log_z)
+
+
+class LadderTuner(Tuner):
+    """Tunes betas and reference from swaps, and each level's scale by the tuner inside.
+
+    Attributes:
+        inner: the tuner of the scale.
+        levels: how many, both ends included.
+        reference: "fitted" or "uniform".
+        shape, num_states: of the target.
+    """
+
+    inner: Tuner
+    levels: int = eqx.field(static=True)
+    reference: str = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+    num_states: int = eqx.field(static=True)
+
+    @property
+    def rate(self):
+        """The acceptance rate that the scale's tuner aims at, if it does."""
+        return getattr(self.inner, "rate", None)
+
+    def check(self, scales) -> None:
+        self.inner.check(scales)
+
+    def init(self, scales, chains: int, dtype) -> LadderState:  # type: ignore[override]
+        one = self.inner.init(scales, chains, dtype)
+        pairs = self.levels - 1
+        every = jax.tree.map(lambda a: jnp.repeat(jnp.asarray(a)[..., None], pairs, axis=-1), one)
+        equal = jnp.full((*self.shape, self.num_states), -math.log(self.num_states), dtype)
+        return LadderState(
+            inner=every,
+            betas=jnp.linspace(0.0, 1.0, self.levels, dtype=dtype),
+            log_probs=equal,
+            log_z=jnp.zeros(pairs, dtype),
+            rejections=jnp.zeros(pairs, dtype),
+            sums=self._nothing(dtype),
+            done=jnp.asarray(0, jnp.int32),
+            length=jnp.asarray(FIRST_ROUND, jnp.int32),
+        )
+
+    def update(self, state: LadderState, info: TemperedInfo, scales) -> LadderState:  # type: ignore[override]
+        inner = jax.vmap(
+            lambda one, info: self.inner.update(one, info, scales), in_axes=(-1, 1), out_axes=-1
+        )(state.inner, info.levels)
+        seen = Sums(
+            swap_prob=jnp.mean(info.swap_prob, axis=0),
+            forward=jnp.mean(info.forward, axis=0),
+            backward=jnp.mean(info.backward, axis=0),
+            values=self._values(info),
+        )
+        state = state._replace(
+            inner=inner, sums=jax.tree.map(jnp.add, state.sums, seen), done=state.done + 1
+        )
+        ended = state.done == state.length
+        return jax.lax.cond(ended, lambda now: self._next_round(now), lambda now: now, state)
+
+    def _values(self, info: TemperedInfo) -> Float[Array, "*shape values-1"]:
+        """The share of chains that have each value at each site."""
+        if self.reference == "uniform":
+            return self._nothing(info.swap_prob.dtype).values
+        values = jnp.arange(1, self.num_states, dtype=info.x.dtype)
+        found = info.x[..., None] == values.reshape(*[1] * info.x.ndim, -1)
+        return jnp.mean(found, axis=0, dtype=info.swap_prob.dtype)
+
+    def _nothing(self, dtype) -> Sums:
+        pairs = jnp.zeros(self.levels - 1, dtype)
+        shape = (*self.shape, self.num_states - 1) if self.reference == "fitted" else (0,)
+        return Sums(pairs, pairs, pairs, jnp.zeros(shape, dtype))
+
+    def _next_round(self, state: LadderState) -> LadderState:
+        """Betas, reference and log Z by what the round has seen, and a round twice as long."""
+        mean = jax.tree.map(lambda a: a / state.length.astype(a.dtype), state.sums)
+        rejections = 1.0 - mean.swap_prob
+        betas = spread(state.betas, rejections)
+        return state._replace(
+            betas=betas,
+            log_probs=self._fitted(mean.values, state.log_probs),
+            log_z=_log_z(state, mean, betas),
+            rejections=rejections,
+            sums=self._nothing(state.betas.dtype),
+            done=jnp.zeros_like(state.done),
+            length=2 * state.length,
+        )
+
+    def _fitted(self, values, log_probs):
+        if self.reference == "uniform":
+            return log_probs
+        first = 1.0 - jnp.sum(values, axis=-1, keepdims=True)
+        every = jnp.maximum(jnp.concatenate([first, values], axis=-1), 0.0)
+        shared = (1.0 - EQUAL_SHARE) * every + EQUAL_SHARE / self.num_states
+        return jnp.log(shared / jnp.sum(shared, axis=-1, keepdims=True))
+
+
+def barriers(rejections: Float[Array, " levels-1"]) -> Float[Array, " levels-1"]:
+    """The communication barrier between neighbours that reject swaps this often."""
+    inside = jnp.clip(rejections, 0.0, 1.0 - LEAST_MEAN)
+    return 2.0 / math.sqrt(math.pi) * jax.scipy.special.erfinv(inside)
+
+
+def spread(betas: Float[Array, " levels"], rejections) -> Float[Array, " levels"]:
+    """Betas between which the barrier is equal, given rejections at the present ones."""
+    gaps = jnp.maximum(barriers(rejections), LEAST_GAP)
+    along = jnp.concatenate([jnp.zeros(1, gaps.dtype), jnp.cumsum(gaps)])
+    even = jnp.linspace(0.0, 1.0, betas.size, dtype=betas.dtype) * along[-1]
+    inner = _interpolate(even[1:-1], along, betas)
+    return jnp.concatenate([betas[:1], inner, betas[-1:]])
+
+
+def _log_z(state: LadderState, mean: Sums, betas) -> Float[Array, " levels-1"]:
+    """log Z between neighbours at the new betas, from what was found at the present ones."""
+    tiny = jnp.finfo(betas.dtype).tiny
+    forward, backward = jnp.maximum(mean.forward, tiny), jnp.maximum(mean.backward, tiny)
+    found = state.log_z + jnp.log(forward) - jnp.log(backward)
+    along = jnp.concatenate([jnp.zeros(1, found.dtype), jnp.cumsum(found)])
+    return jnp.diff(_interpolate(betas, state.betas, along))
+
+
+def _interpolate(at, x, y):
+    """The broken line through (x, y), of rising x; a few sums compile faster than a search."""
+    share = jnp.clip((at[:, None] - x[None, :-1]) / jnp.diff(x)[None], 0.0, 1.0)
+    return y[0] + share @ jnp.diff(y)

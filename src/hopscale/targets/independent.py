@@ -1,0 +1,67 @@
+"""Independent sites: what parallel tempering draws its fresh states from."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from hopscale import graph
+from hopscale.sweep import SpinSweep
+from hopscale.target import Evaluation, State, Target
+
+
+class Independent(Target):
+    r"""A product of independent sites, each with its own probabilities of S values, normalised.
+
+    $$\log \pi(x) = \sum_i \log p_i(x_i), \qquad \sum_c p_i(c) = 1$$
+
+    Args:
+        log_probs: $\log p_i(c)$, of shape (*shape, S).
+    """
+
+    log_probs: Float[Array, "*shape values"]
+
+    ratios: str = eqx.field(static=True)
+
+    def __init__(self, log_probs: Float[Array, "*shape values"]):
+        self.log_probs, self.ratios = log_probs, "exact"
+
+    @property
+    def shape(self):
+        return self.log_probs.shape[:-1]
+
+    @property
+    def num_states(self):
+        return self.log_probs.shape[-1]
+
+    @property
+    def dtype(self):
+        return self.log_probs.dtype
+
+    def at(self, uniform: Float[Array, "*shape"]) -> State:
+        """The state at these quantiles of each site: a draw, for uniform numbers in [0, 1)."""
+        below = jnp.cumsum(jnp.exp(self.log_probs), axis=-1)[..., :-1]
+        return jnp.sum(uniform[..., None] >= below, axis=-1, dtype=self.state_dtype)
+
+    def sweep(self):
+        if self.num_states != 2:
+            return None
+        logits = (self.log_probs[..., 1] - self.log_probs[..., 0]).reshape(-1)
+        return SpinSweep(self, graph.no_pairs(self.num_sites, self.dtype), 0.5 * logits)
+
+    def _of_values(self, x: State) -> Float[Array, "*shape"]:
+        """The log-probability of each site's value."""
+        if self.num_states == 2:
+            return jnp.where(x == 1, self.log_probs[..., 1], self.log_probs[..., 0])
+        place = x[..., None].astype(jnp.int32)
+        return jnp.take_along_axis(self.log_probs, place, axis=-1)[..., 0]
+
+    def _log_prob(self, x: State):
+        return jnp.sum(self._of_values(x))
+
+    def _evaluate(self, x: State):
+        here = self._of_values(x)
+        if self.num_states == 2:
+            log_ratios = jnp.sum(self.log_probs, axis=-1) - 2.0 * here  # the other value's, less
+        else:
+            log_ratios = self.log_probs - here[..., None]
+        return Evaluation(jnp.sum(here), log_ratios)

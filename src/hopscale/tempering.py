@@ -1,0 +1,193 @@
+"""How parallel tempering went, and how many levels it needs."""
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hopscale import host
+from hopscale.kernels import Kernel, Tempering
+from hopscale.kernels.tempering import DEFAULT_LEVELS, path_to
+from hopscale.ladder import FIRST_ROUND, barriers
+from hopscale.record import Recorder
+from hopscale.target import Target
+from hopscale.validate import instance
+
+NAME = "tempering"  # under which a run's recorder has it
+PILOT = FIRST_ROUND * 15  # steps of the short run that finds the number of levels: four rounds
+MOST_LEVELS = 128
+FEWEST_LEVELS = 3
+NEARLY = 0.6  # of the levels at hand, from which on it is not worth compiling for fewer
+
+
+class TemperingResult(NamedTuple):
+    r"""How parallel tempering went, over all draws.
+
+    Attributes:
+        betas: of the levels, from 0, the reference, to 1, the target.
+        scales: of the kernel at each level; NaN at the reference, which is drawn exactly.
+        rejections: how often each pair of neighbours rejects a swap, on average.
+        barrier: the communication barrier, the sum of rejections. With L levels, all equally far
+            apart, a chain makes a round trip in about $2 + 2 L r / (1 - r)$ steps; twice the
+            barrier, and one, is a good number of levels.
+        round_trips: how often a state of the reference reached the target and came back to the
+            reference, over all chains.
+        log_z: the logarithm of the sum of the target's density over all states, in nats: its
+            constant. Bridge estimates between neighbours (Bennett, 1976), added up.
+        log_z_error: its standard error, by leaving out one chain at a time; NaN for one chain.
+    """
+
+    betas: np.ndarray
+    scales: np.ndarray
+    rejections: np.ndarray
+    barrier: float
+    round_trips: int
+    log_z: float
+    log_z_error: float
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers, ready for JSON."""
+        found = self._asdict()
+        return {n: v.tolist() if isinstance(v, np.ndarray) else v for n, v in found.items()}
+
+    @property
+    def levels_needed(self) -> int:
+        """How many levels this barrier asks for."""
+        return levels_for(self.rejections)
+
+
+class _Memory(NamedTuple):
+    """Sums over draws, and what adding to them has rounded off."""
+
+    total: Any  # (chains, 3, pairs): swap_prob, forward, backward
+    lost: Any
+    trips: Any  # (chains,)
+    betas: Any
+    scales: Any
+    log_z: Any
+
+
+class Swaps(Recorder):
+    """Swaps, round trips and log Z of a tempered run.
+
+    Attributes:
+        levels: how many.
+    """
+
+    levels: int = eqx.field(static=True)
+
+    in_warmup: ClassVar[bool] = True
+
+    def init(self, target: Target, chains: int) -> _Memory:
+        pairs = self.levels - 1
+        sums = jnp.zeros((chains, 3, pairs), target.dtype)
+        return _Memory(
+            total=sums,
+            lost=jnp.zeros_like(sums),
+            trips=jnp.zeros(chains, jnp.int32),
+            betas=jnp.zeros(self.levels, target.dtype),
+            scales=jnp.zeros(pairs, target.dtype),
+            log_z=jnp.zeros(pairs, target.dtype),
+        )
+
+    def update(self, memory: _Memory, states: Any, info: Any) -> _Memory:
+        seen = jnp.stack([info.swap_prob, info.forward, info.backward], axis=1)
+        added = seen - memory.lost
+        after = memory.total + added
+        return _Memory(
+            total=after,
+            lost=(after - memory.total) - added,
+            trips=memory.trips + info.round_trips,
+            betas=info.ladder.betas[0],  # the same for all chains
+            scales=jnp.mean(info.ladder.scales, axis=0),
+            log_z=info.ladder.log_z[0],
+        )
+
+    def result(self, memory: _Memory, draws: int) -> TemperingResult:
+        memory = jax.tree.map(lambda a: np.asarray(a, np.float64), memory)
+        mean = memory.total / max(draws, 1)  # (chains, 3, pairs)
+        rejections = 1.0 - mean[:, 0].mean(axis=0)
+        log_z, error = _log_z(mean[:, 1], mean[:, 2], memory.log_z)
+        return TemperingResult(
+            betas=memory.betas,
+            scales=np.concatenate([[np.nan], memory.scales]),
+            rejections=rejections,
+            barrier=float(rejections.sum()),
+            round_trips=int(memory.trips.sum()),
+            log_z=log_z,
+            log_z_error=error,
+        )
+
+
+def _log_z(forward: np.ndarray, backward: np.ndarray, guess: np.ndarray) -> tuple[float, float]:
+    """log Z and its error, from the means of each chain: the jackknife over chains."""
+
+    def estimate(forward, backward):
+        return np.sum(guess + np.log(forward) - np.log(backward), axis=-1)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, chains = float(estimate(forward.mean(axis=0), backward.mean(axis=0))), len(forward)
+        if chains < 2:
+            return value, float("nan")
+        others = [(a.sum(axis=0)[None] - a) / (chains - 1) for a in (forward, backward)]
+        spread = estimate(*others)
+        return value, float(np.sqrt((chains - 1) * np.var(spread)))
+
+
+# -- How many levels. -----------------------------------------------------------------------------
+
+
+def levels_for(rejections: Any) -> int:
+    """Twice the barrier and one: where round trips for the work are most (Syed et al., 2022)."""
+    barrier = float(jnp.sum(barriers(jnp.asarray(rejections))))
+    return int(np.clip(np.ceil(2 * barrier) + 1, FEWEST_LEVELS, MOST_LEVELS))
+
+
+def subject(target: Any, temper: Any) -> Any:
+    """What the kernel has to move: the target, or the path that leads to it."""
+    return path_to(target) if temper is not None and isinstance(target, Target) else target
+
+
+def around(temper: Any, kernel: Any) -> Tempering:
+    """Tempering around a kernel."""
+    instance("temper", temper, Tempering, "hs.Tempering()")
+    instance("kernel", kernel, Kernel, "hs.LBP()")
+    if isinstance(kernel, Tempering):
+        raise TypeError("the kernel is tempered already; give temper= or hs.Tempering(kernel=).")
+    return dataclasses.replace(temper, kernel=kernel)
+
+
+def with_levels(plan: Any, progress: bool) -> Any:
+    """The plan with its number of levels, found by a short run where it was left open."""
+    kernel = plan.kernel
+    if not isinstance(kernel, Tempering) or kernel.levels is not None:
+        return plan
+    levels, steps = DEFAULT_LEVELS, min(PILOT, plan.warmup // 2)
+    while steps >= FIRST_ROUND:
+        tried = levels
+        levels = levels_for(_rejections(_with(plan, tried), steps, progress))
+        if NEARLY * tried <= levels <= tried:
+            levels = tried  # whose program is compiled
+        if levels <= 2 * tried:  # neighbours that swapped often enough to tell how far apart
+            break
+    return _with(plan, levels)
+
+
+def _with(plan: Any, levels: int) -> Any:
+    kernel = dataclasses.replace(plan.kernel, levels=levels)
+    tuner = kernel.tuner_for(plan.targets[0], plan.tuners[0].inner)
+    plan = dataclasses.replace(plan, kernel=kernel, tuners=(tuner,))
+    plan.check_memory()
+    return plan
+
+
+def _rejections(plan: Any, steps: int, progress: bool) -> np.ndarray:
+    """How often neighbours reject swaps after some steps of warm-up."""
+    job = dataclasses.replace(plan, warmup=steps).begin()
+    outcome = host.drive(job, chunk=steps, progress=progress, tell=lambda _: job.at[1] < steps)
+    if outcome == "interrupted":
+        raise host.Interrupted("stopped before warm-up, while the number of levels was sought")
+    return np.asarray(job.chains.tuner.rejections)
