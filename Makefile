@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: help setup test lint types unit sanitize faults format reproduce bench docs clean
+.PHONY: package help setup test lint types unit sanitize faults format reproduce bench docs clean
 
 help:
 	@echo "make reproduce   set up, run the paper in a quick profile, leave results/report.html"
@@ -11,6 +11,7 @@ help:
 	@echo "make sanitize    run the C++ kernels under the address and thread sanitizers"
 	@echo "make faults      kill, fill the disk, flip bits and race, 100 times over"
 	@echo "make docs        build the documentation into site/"
+	@echo "make package     build wheel and source distribution, install and try both"
 	@echo "make setup       only create .venv and install everything into it"
 	@echo "make format      format the code"
 	@echo "make clean       remove what was built"
@@ -56,6 +57,9 @@ docs:
 	test -x .venv-docs/bin/mkdocs || $(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	.venv-docs/bin/mkdocs build --strict --quiet
+
+package:
+	PYTHON=$(PYTHON) sh tests/package.sh
 
 clean:
 	rm -rf .venv .venv-docs build site docs/assets/vendor results src/*.egg-info src/hopscale/native/*.so

@@ -71,3 +71,18 @@ def test_progress_moves_in_a_notebook(monkeypatch):
     assert "scale 4" in shown.pages[-1]
     shell.__dict__.pop("kernel")
     assert not notebook.in_notebook()
+
+
+def test_old_names_work_for_one_version_with_a_warning(run):
+    from hopscale import kernels
+
+    with pytest.warns(DeprecationWarning, match=r"hopscale.kernels now; the old name goes"):
+        assert hs.samplers is kernels
+    with pytest.warns(DeprecationWarning, match="hopscale.tune now"):
+        assert hs.scale.Adaptive is hs.Adaptive
+    with pytest.warns(DeprecationWarning, match="statistics"):
+        assert run.trace is run.statistics["hamming"].trace
+    with pytest.warns(DeprecationWarning, match="run.block"):
+        assert run.block == 1
+    with pytest.raises(AttributeError, match="no attribute 'smapler'"):
+        hs.smapler  # noqa: B018

@@ -1,6 +1,7 @@
 """Sampling from discrete distributions, with the number of sites a step changes tuned for you."""
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING
 
 from hopscale import balance, diagnostics, record
@@ -115,8 +116,17 @@ _LAZY_NAMES = {
     "log_z": "hopscale.learn",
 }
 
+_RENAMED = {"sampler": "kernels", "samplers": "kernels", "scale": "tune", "observe": "record"}
+
 
 def __getattr__(name: str):
+    if name in _RENAMED:
+        warnings.warn(
+            f"hopscale.{name} is called hopscale.{_RENAMED[name]} now; the old name goes with 0.3.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return importlib.import_module(f"hopscale.{_RENAMED[name]}")
     if name in _LAZY:
         return importlib.import_module(f"hopscale.{name}")
     if name in _ADAPTERS:

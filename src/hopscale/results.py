@@ -1,6 +1,7 @@
 """What a run returns."""
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -140,6 +141,22 @@ class Run:
     def sampler(self) -> Kernel:
         """The kernel."""
         return self.kernel
+
+    @property
+    def trace(self) -> np.ndarray:
+        """Deprecated: `statistics["hamming"].trace`."""
+        return self._renamed("trace")
+
+    @property
+    def block(self) -> int:
+        """Deprecated: `statistics["hamming"].block`."""
+        return self._renamed("block")
+
+    def _renamed(self, name: str) -> Any:
+        new = f"run.statistics[{MAIN!r}].{name}"
+        message = f"run.{name} is called {new} now; the old name goes with 0.3."
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        return getattr(self.statistics[MAIN], name)
 
     @property
     def acceptance(self) -> float:
