@@ -120,6 +120,14 @@ KERNELS = {
     "a scale of sweeps": Refused(
         sample(hs.Gibbs(), scale=hs.Fixed(1)), ValueError, "no scale to tune or fix"
     ),
+    "no kernels": Refused(lambda: hs.compare(TARGET, kernels=[]), ValueError, "got none"),
+    "tempered tempering": Refused(
+        lambda: hs.Tempering(kernel=hs.Tempering(kernel=hs.LBP())), ValueError, "tempered already"
+    ),
+    "tempering alone": Refused(sample(hs.Tempering()), ValueError, "needs a kernel"),
+    "tempered swaps": Refused(
+        sample(hs.Swap(ones=2), temper=hs.Tempering()), TypeError, "leave temper out"
+    ),
     "betas that fall": Refused(
         lambda: hs.optimize(TARGET, betas=(2.0, 1.0)), ValueError, "0 < first <= last"
     ),
@@ -140,23 +148,51 @@ CASES = {
                 "Gibbs sweeps": (lambda n: hs.Gibbs(sweeps=n), 1),
                 "Potts num_states": (lambda n: hs.Potts([(0, 1, 1.0)], n), 2),
                 "optimize chains": (lambda n: hs.optimize(TARGET, chains=n), 1),
+                "compare chains": (lambda n: hs.compare(TARGET, 1.0, chains=n), 1),
+                "Tempering levels": (lambda n: hs.Tempering(n), 2),
             }
         )
     ),
-    **dict(numbers({"optimize seconds": (lambda v: hs.optimize(TARGET, v), (0.0, -1.0))})),
+    **dict(
+        numbers(
+            {
+                "optimize seconds": (lambda v: hs.optimize(TARGET, v), (0.0, -1.0)),
+                "compare seconds": (lambda v: hs.compare(TARGET, v), (0.0, -1.0)),
+            }
+        )
+    ),
     **dict(
         choices(
             {
                 "Gibbs order": (lambda v: hs.Gibbs(order=v), "coloured"),
                 "Gibbs rule": (lambda v: hs.Gibbs(rule=v), "metropolis"),
+                "Tempering reference": (lambda v: hs.Tempering(reference=v), "uniform"),
                 "Swap lengths": (lambda v: hs.Swap(ones=1, lengths=v), "mixed"),
             }
         )
     ),
-    **dict(keys({"optimize key": lambda key: hs.optimize(TARGET, key=key)})),
+    **dict(
+        keys(
+            {
+                "optimize key": lambda key: hs.optimize(TARGET, key=key),
+                "compare key": lambda key: hs.compare(TARGET, 1.0, key=key),
+            }
+        )
+    ),
     **dict(
         kinds(
             {
+                "sample temper": (
+                    lambda v: hs.sample(TARGET, temper=v),
+                    "hs.Tempering()",
+                    (hs.Tempering, True, hs.LBP()),
+                ),
+                "compare target": (hs.compare, "hs.Bernoulli(p)", (None, jnp.sum)),
+                "compare kernels": (
+                    lambda v: hs.compare(TARGET, kernels=v),
+                    "[hs.LBP(), hs.Gibbs()]",
+                    ([hs.LBP], [3], hs.LBP(), [hs.LBP(), "rwm"]),
+                ),
                 "optimize target": (hs.optimize, "hs.Pairwise(couplings)", (None, jnp.sum)),
                 "optimize kernel": (
                     lambda v: hs.optimize(TARGET, kernel=v),
@@ -175,3 +211,12 @@ def test_what_cannot_work_is_refused(name, monkeypatch):
     for function in ("sampling._start", "sampling._advance", "loop.scan"):
         monkeypatch.setattr(f"hopscale.{function}", None)  # nothing is compiled
     CASES[name].check()
+
+
+def test_ctrl_c_stops_a_comparison(monkeypatch):
+    from hopscale import comparison
+
+    monkeypatch.setattr(comparison.host, "drive", lambda *_, **__: "interrupted")
+    monkeypatch.setattr(comparison.Plan, "begin", lambda plan: plan)
+    with pytest.raises(hs.Interrupted, match="before all kernels were timed"):
+        hs.compare(TARGET, 0.1)

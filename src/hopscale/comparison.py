@@ -172,8 +172,10 @@ def compare(
     validate.number("seconds", seconds, 0.0, 1e9, "()")
     if kernels is None:
         kernels = candidates(target)
-    elif not kernels or not all(isinstance(k, Kernel) for k in kernels):
+    elif not isinstance(kernels, list | tuple) or not all(isinstance(k, Kernel) for k in kernels):
         raise TypeError(f"kernels must be a list such as [hs.LBP(), hs.Gibbs()]; got {kernels!r}.")
+    if not kernels:
+        raise ValueError("kernels must be a list such as [hs.LBP(), hs.Gibbs()]; got none.")
     found = [_timed(target, kernel, seconds, chains, key) for kernel in kernels]
     order = sorted(found, key=lambda c: (not c.reliable, -c.ess_per_second))
     return Comparison(target=target, candidates=tuple(order), seconds=seconds, chains=chains)
@@ -196,7 +198,9 @@ def _timed(target: Target, kernel: Kernel, seconds: float, chains: int, key) -> 
     def run(warmup: int, draws: int, most: float | None) -> Run:
         plan = Plan.of([target], kernel, [key], [None], chains, warmup, draws)
         job = plan.begin()
-        host.drive(job, progress=False, minutes=None if most is None else most / 60)
+        minutes = None if most is None else most / 60
+        if host.drive(job, progress=False, minutes=minutes) == "interrupted":
+            raise host.Interrupted("stopped by Ctrl-C before all kernels were timed")
         return make_runs(job, plan)[0]
 
     pilot = run(0, PILOT, None)

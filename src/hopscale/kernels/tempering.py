@@ -38,7 +38,7 @@ from hopscale.kernels.levels import (
 from hopscale.target import Evaluation, State, Target
 from hopscale.targets.independent import Independent
 from hopscale.targets.tempered import Tempered
-from hopscale.validate import count, instance
+from hopscale.validate import choice, count, instance
 
 DEFAULT_LEVELS = 12
 REFERENCES = ("uniform", "fitted")
@@ -84,8 +84,7 @@ class Tempering(Kernel):
     def __check_init__(self):
         if self.levels is not None:
             count("levels", self.levels, least=2)
-        if self.reference not in REFERENCES:
-            raise ValueError(f"reference must be 'uniform' or 'fitted'; got {self.reference!r}.")
+        choice("reference", self.reference, REFERENCES)
         if self.kernel is not None:
             instance("kernel", self.kernel, Kernel, "hs.LBP()")
         if isinstance(self.kernel, Tempering):
