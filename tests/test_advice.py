@@ -42,6 +42,7 @@ CASES = {
     },
     "still moving": {
         "target": hs.Bernoulli(np.linspace(0.25, 0.75, 2000)),
+        "scale": hs.Adaptive(),
         "chains": 16,
         "warmup": 100,
         "draws": 400,

@@ -188,6 +188,8 @@ def test_evaluation_is_a_table(folder):
 def test_scales_are_adaptive_for_some_rate_or_fixed():
     from hopscale.cli.ebm import _tuner
 
+    assert _tuner("tuned") is None
+    assert _tuner("tuned:0.3") == hs.Tuned(0.3)
     assert _tuner("adaptive") == hs.Adaptive()
     assert _tuner("adaptive:0.3") == hs.Adaptive(0.3)
     assert _tuner("2.5") == hs.Fixed(2.5)

@@ -102,7 +102,7 @@ def test_one_evaluation_a_step_and_no_second_compilation():
         return jnp.sum(x) * 0.1
 
     target = hs.LogDensity(log_density, (8,), ratios="gradient")
-    settings = {**SETTINGS, "chains": 1}
+    settings = {"scale": hs.Adaptive(), **SETTINGS, "chains": 1}
     run = hs.sample(target, **settings)
     jax.effects_barrier()
     assert run.evaluations == 101
@@ -110,7 +110,7 @@ def test_one_evaluation_a_step_and_no_second_compilation():
     assert len(evaluated) == run.evaluations + compared
     before = len(traced)
     hs.sample(target, **{**settings, "key": 9, "draws": 20, "warmup": 0})
-    hs.sample(target, scale=hs.Adaptive(0.4), **settings)
+    hs.sample(target, **{**settings, "scale": hs.Adaptive(0.4)})
     assert len(traced) - before == 4  # two a run for the shapes of what is recorded
 
 

@@ -52,8 +52,8 @@ def test_lengths_have_their_probabilities(scale):
 
 
 def test_scale_moves_by_mean_acceptance_minus_rate():
-    assert moved(None, hs.LBP(), 4.5, 0.2, 0.4).scale == pytest.approx(4.5 + 0.3 - 0.574)
-    assert moved(None, hs.RWM(), 4.5, 0.2, 0.4).scale == pytest.approx(4.5 + 0.3 - 0.234)
+    assert moved(hs.Adaptive(), hs.LBP(), 4.5, 0.2, 0.4).scale == pytest.approx(4.5 + 0.3 - 0.574)
+    assert moved(hs.Adaptive(), hs.RWM(), 4.5, 0.2, 0.4).scale == pytest.approx(4.5 + 0.3 - 0.234)
     assert moved(hs.Adaptive(0.5), hs.RWM(), 4.5, 0.2, 0.4).scale == pytest.approx(4.3)
 
 

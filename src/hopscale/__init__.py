@@ -38,7 +38,7 @@ from hopscale.targets import (
     Tempered,
     clamp,
 )
-from hopscale.tune import Adaptive, Fixed, Tuner
+from hopscale.tune import Adaptive, Fixed, Tuned, Tuner
 from hopscale.validate import InvalidDensityError
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ __all__ = [
     "Target",
     "Tempered",
     "Tempering",
+    "Tuned",
     "Tuner",
     "balance",
     "blackjax",

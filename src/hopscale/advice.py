@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hopscale.tune import Fixed
+
 if TYPE_CHECKING:
     from hopscale.results import Run, Statistic
 
@@ -72,15 +74,16 @@ def _precision(run: "Run"):
 
 def _scale(run: "Run"):
     scales = run.kernel.scale_range(run.target)
-    rate = getattr(run.tuner, "rate", None)
-    if scales is None or rate is None or run.scale is None or not run.num_draws:
+    if scales is None or run.scale is None or not run.num_draws or isinstance(run.tuner, Fixed):
         return
-    scale, rate = float(np.mean(run.scale)), float(np.mean(np.asarray(rate)))
-    low, gap = scale <= scales.low * 1.01, run.acceptance - rate
-    if low and gap < -0.1:
+    given = getattr(run.tuner, "rate", None)
+    best = scales.rate if given is None else float(np.mean(np.asarray(given)))
+    rate = best if given is not None else _found_rate(run, best)
+    scale, gap = float(np.mean(run.scale)), run.acceptance - rate
+    if scale <= scales.low * 1.01 and run.acceptance < best - 0.1:
         yield (
             f"The scale is at its smallest, {scales.low:g}, and only {run.acceptance:.1%} of "
-            f"proposals are accepted (the tuner aims at {rate:.1%}). Log-ratios that mislead do "
+            f"proposals are accepted (the tuner aims at {best:.1%}). Log-ratios that mislead do "
             'this: try ratios="exact", another balancing function, or hs.RWM().'
         )
     drift = _drift(run.warmup_history.get("scale", np.zeros(0)))
@@ -88,9 +91,15 @@ def _scale(run: "Run"):
     if drift > SCALE_DRIFT or (inside and abs(gap) > RATE_GAP):
         yield (
             f"The scale was still moving when warm-up ended (by {drift:.0%} over its last half; "
-            f"acceptance is {run.acceptance:.3f}, the tuner aims at {rate:.3f}). Use a longer "
-            f"warm-up than {run.warmup:,} steps, or hs.Fixed(R)."
+            f"acceptance is {run.acceptance:.3f}, the tuner aimed at {rate:.3f}). Use a longer "
+            f"warm-up than {run.warmup:,} steps, {4 * run.warmup:,} say, or hs.Fixed(R)."
         )
+
+
+def _found_rate(run: "Run", best: float) -> float:
+    """The acceptance rate at the end of warm-up, where the tuner found it itself."""
+    accept_prob = run.warmup_history.get("accept_prob", np.zeros(0))
+    return float(accept_prob[-(len(accept_prob) // 4) :].mean()) if len(accept_prob) > 8 else best
 
 
 def _drift(history: np.ndarray) -> float:

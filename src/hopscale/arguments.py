@@ -24,7 +24,7 @@ def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) ->
     instance("kernel", kernel, Kernel, "hs.LBP()")
     kernel.check(target)
     if scale is not None:
-        instance("scale", scale, Tuner, "hs.Adaptive() or hs.Fixed(R)")
+        instance("scale", scale, Tuner, "hs.Tuned() or hs.Fixed(R)")
     count("chains", chains, least=1)
     count("warmup", warmup, least=0)
     count("draws", draws, least=1)

@@ -111,6 +111,24 @@ def step_milliseconds(
     return min(seconds(steps) for _ in range(3)) / steps * 1e3
 
 
+def site_cost(target: Target, kernel: Kernel | None = None, chains: int = 100) -> float:
+    """What a site adds to the time of a step, in units of a step that moves none.
+
+    For `Tuned(site_cost=...)`, which then makes distance per second largest. A line through the
+    times at the smallest and the largest scale.
+    """
+    kernel = LBP() if kernel is None else kernel
+    scales = kernel.scale_range(target)
+    if scales is None:
+        raise ValueError(f"{type(kernel).__name__} has no scale, and so no cost of a site.")
+    low, high = int(scales.low), int(scales.tuned_high)
+    if high <= low:
+        return 0.0
+    first, last = (step_milliseconds(target, kernel, scale, chains) for scale in (low, high))
+    by_site = max(last - first, 0.0) / (high - low)
+    return by_site / max(first - by_site * low, 1e-3 * first)
+
+
 def _by_reference(target: Target, kernel: Metropolis, scale: int, chains: int) -> float:
     most = 2 if jax.default_backend() == "cpu" and target.num_sites * chains > 10**5 else 512
     plain = dataclasses.replace(kernel, implementation="reference")

@@ -160,7 +160,7 @@ class Rounds:
     def __init__(self, target, kernel, chains: int, betas, key, seconds: float):
         self.key_start, key_run = jax.random.split(key)
         powered = Powered(target, betas[0])
-        tuner = fitted(None, kernel.scale_range(powered))
+        tuner = fitted(None, kernel.scale_range(powered), moving=True)
         self.program = Program(key=key_run, target=powered, kernel=kernel, tuner=tuner)
         self.target, self.chains_each, self.betas, self.seconds = target, chains, betas, seconds
         self.best, self.step, self.rounds, self.history = nothing_yet(target), 0, 0, []

@@ -50,7 +50,8 @@ def sample(
         warmup: steps that tune the scale and are not kept.
         draws: steps whose statistics are kept.
         key: a seed or a JAX key. The same key gives the same run, bit for bit.
-        scale: `Adaptive()` unless said, or `Fixed(R)`.
+        scale: `Tuned()` unless said: the scale of the largest jump; or `Tuned(rate)`, the paper's
+            rule `Adaptive()`, `Fixed(R)`.
         record: what else to remember: a function of (state, info) that gives a number or several,
             a recorder such as `hs.record.SiteMeans()`, or several of these by name.
         temper: `hs.Tempering()` for parallel tempering around the kernel, where chains would not
@@ -230,7 +231,8 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
     }
     num_draws = job.done if job.phase == "draws" else 0
     pick = (lambda a: a[i]) if job.many else (lambda a: a)
-    scale = np.asarray(pick(job.chains.tuner.scale), np.float64)
+    settled = job.program.tuner.settled(job.chains.tuner)
+    scale = np.asarray(pick(settled.scale), np.float64)
     last = np.asarray(pick(job.chains.states.x))
     draws = None
     if job.kept_states is not None and job.thin:

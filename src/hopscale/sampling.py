@@ -178,6 +178,8 @@ class Sampling:
         if self.phase == "warm-up" and self.done >= self.warmup:
             moments, _, self.warmup_history = self.flush()
             self.invalid_in_warmup = invalid_count(moments)
+            settled = self.program.tuner.settled(self.chains.tuner)
+            self.chains = self.chains._replace(tuner=settled)
             self._enter("draws")
         left = min(self.phases[self.phase] - self.done, self.rows - self.row)
         if self.records.states is not None and self.thin:

@@ -69,7 +69,7 @@ class DiscreteBlock(gibbs.DiscreteGibbs):
         model: the NumPyro model.
         kernel: `hs.LBP()` unless said; any kernel that changes sites.
         moves: how many moves make one step of NumPyro's.
-        scale: `hs.Adaptive()` unless said, or `hs.Fixed(R)`.
+        scale: `hs.Tuned()` unless said, or `hs.Fixed(R)`.
     """
 
     def __init__(
@@ -121,7 +121,8 @@ class DiscreteBlock(gibbs.DiscreteGibbs):
         def move(i, carry):
             chain, tuned, total = carry
             key_move = jax.random.fold_in(_typed(key_moves), i)
-            chain, info = self.kernel.step(key_move, target, chain, tuned.scale.reshape(()))
+            scale = jnp.where(warming, tuned.scale, tuner.settled(tuned).scale).reshape(())
+            chain, info = self.kernel.step(key_move, target, chain, scale)
             several = jax.tree.map(lambda a: a[None], info)  # a tuner looks at many chains
             after = tuner.update(tuned, several, scales)  # type: ignore[arg-type]
             tuned = jax.tree.map(lambda a, b: jnp.where(warming, a, b), after, tuned)

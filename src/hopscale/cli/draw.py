@@ -197,7 +197,7 @@ def _tuner(scale: float | None, rate: float | None):
         raise ValueError("--scale fixes R and --rate tunes it; give one of them.")
     if scale is not None:
         return hs.Fixed(scale)
-    return None if rate is None else hs.Adaptive(rate)
+    return None if rate is None else hs.Tuned(rate)
 
 
 def given(**settings: Any) -> dict:

@@ -36,8 +36,8 @@ def ebm(
         str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", **UNSET)
     ] = None,
     scale: Annotated[
-        str, Option(help="adaptive, adaptive:RATE, or a fixed R: 1 for LBP-1")
-    ] = "adaptive",
+        str, Option(help="tuned, tuned:RATE, adaptive[:RATE], or a fixed R: 1 for LBP-1")
+    ] = "tuned",
     steps: Annotated[
         int | None, Option(help="Metropolis-Hastings steps an iteration [40; 10]", **UNSET)
     ] = None,
@@ -177,20 +177,24 @@ def _proposal(name: str, balance: str | None):
 
 
 def _tuner(scale: str):
+    """The tuner by name; None for the default."""
     import hopscale as hs
 
     kind, _, rate = scale.partition(":")
     try:
-        if kind == "adaptive":
-            return hs.Adaptive(float(rate)) if rate else hs.Adaptive()
+        if scale == "tuned":
+            return None
+        if kind in ("tuned", "adaptive"):
+            tuner = hs.Tuned if kind == "tuned" else hs.Adaptive
+            return tuner(float(rate)) if rate else tuner()
         fixed = float(scale)
         if not fixed >= 1:
             raise ValueError(f"R = {fixed:g}")
         return hs.Fixed(fixed)
     except ValueError as error:
         raise ValueError(
-            "--scale must be adaptive, adaptive:RATE with a rate inside (0, 1), or a number "
-            f"R >= 1; got {scale!r}."
+            "--scale must be tuned or adaptive, tuned:RATE or adaptive:RATE with a rate inside "
+            f"(0, 1), or a number R >= 1; got {scale!r}."
         ) from error
 
 

@@ -29,7 +29,7 @@ def evaluate(
     balance: Annotated[
         str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", show_default=False)
     ] = None,
-    scale: Annotated[str, Option(help="adaptive, adaptive:RATE, or a fixed R")] = "adaptive",
+    scale: Annotated[str, Option(help="tuned, adaptive, either:RATE, or a fixed R")] = "tuned",
     chains: Annotated[int, Option(help="of each repeat")] = 100,
     betas: Annotated[int, Option(help="steps from the base to the model")] = 2_000,
     repeats: Annotated[int, Option(help="independent estimates")] = 5,

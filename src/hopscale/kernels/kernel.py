@@ -45,6 +45,8 @@ class Info(NamedTuple):
         invalid: whether the proposal could not be judged: a log-density of NaN or +inf at y, or
             log-ratios of NaN. It was rejected.
         proposal: the state y that was proposed, accepted or not.
+        jump: how far the step goes on average over acceptance: accept_prob times the number of
+            sites that the proposal would change. None from kernels that do not say.
     """
 
     accept_prob: Float[Array, ""]
@@ -52,6 +54,7 @@ class Info(NamedTuple):
     distance: Int[Array, ""]
     invalid: Bool[Array, ""]
     proposal: State
+    jump: Float[Array, ""] | None = None
 
 
 class ScaleRange(NamedTuple):

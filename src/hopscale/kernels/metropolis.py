@@ -113,13 +113,14 @@ class Metropolis(Kernel):
         move, log_forward = self.choose(noise.propose, target, state, length)
         there, log_backward = self.follow(target, state, move)
         accept_prob, invalid = acceptance(state, there, log_forward, log_backward)
-        accepted = noise.accept < accept_prob
+        accepted, distance = noise.accept < accept_prob, self._distance(move)
         info = Info(
             accept_prob=accept_prob,
             accepted=accepted,
-            distance=jnp.where(accepted, self._distance(move), 0),
+            distance=jnp.where(accepted, distance, 0),
             invalid=invalid,
             proposal=there.x,
+            jump=accept_prob * distance.astype(accept_prob.dtype),
         )
         return jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, state), info
 

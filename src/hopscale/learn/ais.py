@@ -80,9 +80,9 @@ def log_z(
             many chains walk back from these, and log Z is known from two sides. How good the upper
             side is depends on how well they are the target's.
         kernel: any that moves chains of `hs.Tempered`; `LBP("sqrt")` unless said.
-        scale: one for all chains; `Adaptive()` unless said. It is tuned along the path by one more
-            repeat, whose weights are not used: the others follow the same scales, so that no step
-            depends on what its chain did before.
+        scale: one for all chains; `Tuned` at the kernel's best rate unless said. It moves along the
+            path in one more repeat, whose weights are not used: the others follow the same scales,
+            so that no step depends on what its chain did before.
         resample: draw chains again, by weight, when fewer than this share of them are effective;
             0 is never, which is plain annealed importance sampling.
         key: a seed or a JAX key.
@@ -105,7 +105,7 @@ def log_z(
     _check_size(target, chains, betas, steps, repeats)
     samples = None if reverse_from is None else _samples(reverse_from, target, chains)
     path = Tempered(base, target, 0.0)
-    kernel, scale = kernel_and_tuner(kernel, sampler, scale, path)
+    kernel, scale = kernel_and_tuner(kernel, sampler, scale, path, moving=True)
     scales = kernel.scale_range(path)
     tuner = fitted(scale, scales)
     if tuner.init(scales, chains, target.dtype).scale.ndim:  # type: ignore[arg-type]

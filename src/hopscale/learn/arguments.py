@@ -6,19 +6,20 @@ from hopscale.arguments import chosen
 from hopscale.kernels import LBP
 from hopscale.kernels.kernel import Kernel
 from hopscale.target import Target
-from hopscale.tune import Adaptive, NoScale, Tuner, fitted
+from hopscale.tune import Tuner, default, fitted
 from hopscale.validate import instance
 
 
-def kernel_and_tuner(kernel: Any, sampler: Any, scale: Any, target: Target) -> tuple[Kernel, Tuner]:
+def kernel_and_tuner(
+    kernel: Any, sampler: Any, scale: Any, target: Target, moving: bool = False
+) -> tuple[Kernel, Tuner]:
     """The kernel, `LBP("sqrt")` unless given, and a tuner that fits it."""
     kernel = chosen(kernel, sampler)
     kernel = LBP("sqrt") if kernel is None else kernel
     instance("kernel", kernel, Kernel, 'hs.LBP("sqrt")')
     kernel.check(target)
     scales = kernel.scale_range(target)
-    if scale is None:
-        scale = NoScale() if scales is None else Adaptive()
-    instance("scale", scale, Tuner, "hs.Adaptive() or hs.Fixed(R)")
+    scale = default(scales, moving) if scale is None else scale
+    instance("scale", scale, Tuner, "hs.Tuned() or hs.Fixed(R)")
     fitted(scale, scales)  # raises where it does not fit
     return kernel, scale

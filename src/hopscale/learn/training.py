@@ -58,7 +58,7 @@ def train_ebm(
             they are used. An array of uint8 that holds only 0 and 1 holds bits.
         iterations: in all, those before a resume included.
         kernel: any; `LBP("sqrt")` unless said.
-        scale: `Adaptive()` unless said: tuned at every step and carried from iteration to
+        scale: `Tuned()` unless said: tuned at every step and carried from iteration to
             iteration. `Fixed(1)` for the literature's single-site steps.
         settings: everything else, see `PCD`.
         key: a seed or a JAX key. The same key gives the same weights, bit for bit on a CPU; on a

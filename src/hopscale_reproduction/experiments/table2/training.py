@@ -105,6 +105,7 @@ def measure(cell: TrainingCell, images: Any, trained: learn.Trained) -> learn.Lo
         chains=profile.chains,
         betas=profile.betas,
         repeats=profile.repeats,
+        scale=Adaptive(),
         resample=profile.resample,
         key=cell.seed,
         progress=True,

@@ -1,4 +1,4 @@
-"""Tuners: how a kernel's scale moves during warm-up.
+"""What a tuner is, and the two that leave the scale alone.
 
 A tuner is a frozen module; its state is a tuple that holds at least `scale`, one number for all
 chains or one for each. What the scale means, and between which ends it may move, is the kernel's
@@ -6,10 +6,9 @@ to say: see `ScaleRange`.
 """
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -18,7 +17,10 @@ from hopscale.kernels.kernel import Info, ScaleRange
 
 
 class TunerState(NamedTuple):
+    """The scale of the next step, and whatever else the tuner remembers."""
+
     scale: Float[Array, "..."]
+    memory: Any = ()
 
 
 class Tuner(eqx.Module):
@@ -31,6 +33,10 @@ class Tuner(eqx.Module):
     @abc.abstractmethod
     def update(self, state: TunerState, info: Info, scales: ScaleRange) -> TunerState:
         """The state after a warm-up step; `info` holds what each chain did."""
+
+    def settled(self, state: TunerState) -> TunerState:
+        """The state with the scale to draw with, where warm-up ends."""
+        return state
 
     def check(self, scales: ScaleRange) -> None:
         """Raise if the tuner does not fit a kernel with such scales."""
@@ -77,7 +83,7 @@ class Fixed(Tuner):
             raise ValueError(
                 f"the scale R cannot exceed the number of {scales.unit}: R = {high:g} for "
                 f"{scales.high:g} {scales.unit}. Use hs.Fixed(R) with 1 <= R <= {scales.high:g}, "
-                "or hs.Adaptive()."
+                "or hs.Tuned()."
             )
 
     def init(self, scales: ScaleRange, chains: int, dtype) -> TunerState:
@@ -92,45 +98,6 @@ class Fixed(Tuner):
         return state
 
 
-class Adaptive(Tuner):
-    r"""The paper's rule (Section 4): move the scale by how far acceptance is from its best rate.
-
-    $$R_{t+1} = R_t + (\bar a_t - \text{rate}), \qquad R_1 = 1$$
-
-    with $\bar a_t$ the mean acceptance probability of all chains, kept within the kernel's range
-    and frozen after warm-up. The scale can grow by at most 1 - rate a step, so a warm-up should be
-    a few times longer than the scale it has to reach.
-
-    Args:
-        rate: the acceptance rate to hold; None for the kernel's best, 0.574 for LBP and GWG and
-            0.234 for RWM.
-        per_chain: tune a scale for each chain by its own acceptance.
-    """
-
-    rate: float | None = None
-    per_chain: bool = eqx.field(static=True, default=False)
-
-    def __check_init__(self):
-        if self.rate is None:
-            return
-        if np.ndim(self.rate) or np.asarray(self.rate).dtype.kind not in "iuf":
-            raise TypeError(f"rate must be a number; got {self.rate!r}.")
-        if not 0 < self.rate < 1:
-            raise ValueError(f"rate must lie inside (0, 1); got {self.rate!r}.")
-
-    def init(self, scales: ScaleRange, chains: int, dtype) -> TunerState:
-        shape = (chains,) if self.per_chain else ()
-        return TunerState(scale=jnp.full(shape, scales.start, dtype))
-
-    def with_defaults(self, scales: ScaleRange) -> "Adaptive":
-        return self if self.rate is not None else Adaptive(scales.rate, self.per_chain)
-
-    def update(self, state: TunerState, info: Info, scales: ScaleRange) -> TunerState:
-        accepted = info.accept_prob if self.per_chain else jnp.mean(info.accept_prob)
-        moved = state.scale + (accepted - jnp.asarray(self.rate)).astype(state.scale.dtype)
-        return TunerState(scale=jnp.clip(moved, scales.low, scales.tuned_high))
-
-
 class NoScale(Tuner):
     """For kernels without a scale."""
 
@@ -141,18 +108,11 @@ class NoScale(Tuner):
         return state
 
 
-def fitted(tuner: Tuner | None, scales: ScaleRange | None) -> Tuner:
-    """The tuner for a kernel with these scales: the default where none is given.
-
-    Its numbers become arrays: another rate or scale is then another argument of a compiled
-    program, not another program.
-    """
-    if scales is None:
-        if tuner is not None and not isinstance(tuner, NoScale):
-            raise ValueError(
-                f"this kernel has no scale to tune or fix; leave scale out (got {tuner!r})."
-            )
-        return NoScale()
-    tuner = Adaptive() if tuner is None else tuner
-    tuner.check(scales)
-    return jax.tree.map(jnp.asarray, tuner.with_defaults(scales))
+def check_rate(rate) -> None:
+    """Raise unless `rate` is None or an acceptance rate."""
+    if rate is None:
+        return
+    if np.ndim(rate) or np.asarray(rate).dtype.kind not in "iuf":
+        raise TypeError(f"rate must be a number; got {rate!r}.")
+    if not 0 < rate < 1:
+        raise ValueError(f"rate must lie inside (0, 1); got {rate!r}.")

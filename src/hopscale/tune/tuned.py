@@ -1,0 +1,339 @@
+r"""The default tuner: lands in tens of steps, then looks for the largest jump.
+
+In the paper's limits the log acceptance ratio is normal, $\mathcal N(-s^2/2, s^2)$ with
+$s = c R^p$, whence acceptance $a = 2\Phi(-s/2)$ and jump distance $\rho = R\,a$. So acceptance
+gives s, and s at one scale gives the scale of any other s. Two loops make use of it:
+
+- The fast one holds the acceptance rate that belongs to a given s, by Newton steps in log R.
+- The slow one moves s, and with it the rate to hold, to where the slope of the jump distance
+  against log R, measured by steps at slightly smaller and larger scales, is zero.
+
+The limits only set how large the steps of both are; where they end, measurement decides.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import log_ndtr, ndtr, ndtri
+from jaxtyping import Array, Float, Int
+from scipy import special
+
+from hopscale.kernels.kernel import Info, ScaleRange
+from hopscale.tune.tuner import Tuner, TunerState, check_rate
+
+POOL = 16  # acceptances that a look at the rate needs, at least
+PRIOR = 2.0  # acceptances at the expected rate that each look begins with
+PRIOR_UNSURE = 4.0  # proposals short of certain acceptance before their mean counts as much
+LONGEST = np.log(8.0)  # move of the log scale, by one look
+LOSS = 0.001  # share of the jump distance that the noise of log R may cost
+
+SPREAD = 0.15  # by which log R alternates
+FIRST_LOOKS = 4  # at the slope, that the first one is counted as: it may be a transient's
+UNSURE = 0.2  # how far log R may be from where the limits expect it
+SLOPE_LOSS = 0.0005  # as LOSS, for the slope
+SLOPE_LONGEST = 0.3  # move of the log scale, by one look at the slope
+RATES = (0.98, 0.02)  # between which the rate is looked for
+
+TURNS = 5  # of the error, after which log R is averaged
+FORGET = 6  # the weight of step n in that average is n^FORGET, nearly
+
+
+class Law(NamedTuple):
+    """What the limits say of a kernel whose best acceptance rate is known.
+
+    Attributes:
+        exponent: p in s = c R^p.
+        curvature: minus the second derivative of log jump distance against log R at the best R.
+        variance: of one chain's acceptance probability there, in units of its mean squared: how
+            noisy log R is when found from the mean of one.
+        early_variance: the same, when found by `_early_error`.
+    """
+
+    exponent: float
+    curvature: float
+    variance: float
+    early_variance: float
+
+    @staticmethod
+    @functools.cache
+    def of(rate: float) -> "Law":
+        r"""With h = s/2: the rate is best where $\Phi(-h) = p\,h\,\varphi(h)$, which gives p."""
+        h = -float(special.ndtri(rate / 2))
+        density = np.exp(-0.5 * h * h) / np.sqrt(2 * np.pi)
+        mills = {t: float(np.exp(_log_mills(t * h, special.log_ndtr))) for t in (-1, 1, 3)}
+        exponent = mills[1] / h
+        # E[a^2 | a < 1] / E[a | a < 1]^2 - 1, with a share 1 - rate/2 of all proposals.
+        spread = mills[3] * mills[-1] / mills[1] ** 2 - 1
+        by_mean = spread / (1 - rate / 2)
+        by_share = (2 * h - 1 / mills[1] + 1 / mills[-1]) ** 2 * (1 - rate / 2) * rate / 2
+        response = 2 * h * (1 / mills[1] - h) * exponent
+        return Law(
+            exponent=exponent,
+            curvature=exponent**2 * h * (1 / mills[1] + h * (1 / mills[1] - h) / mills[1]),
+            variance=(rate / 2 + (1 - rate / 2) * mills[3] / mills[-1]) / rate**2 - 1,
+            early_variance=(by_mean + by_share / density**2) / response**2,
+        )
+
+
+class Pool(NamedTuple):
+    """Since the last look at the rate.
+
+    Attributes:
+        count: acceptance probabilities.
+        accepted: their sum.
+        expected: what it should be.
+        unsure: how many of them are below 1.
+        unsure_accepted: the sum of these.
+    """
+
+    count: Float[Array, ""]
+    accepted: Float[Array, ""]
+    expected: Float[Array, ""]
+    unsure: Float[Array, ""]
+    unsure_accepted: Float[Array, ""]
+
+
+class Slope(NamedTuple):
+    """The slope of the jump distance since the last look at it.
+
+    Attributes:
+        looks: how many there were.
+        jump: of steps at the larger scale, minus those at the smaller one.
+        gap: the same for log R.
+        level: the mean jump distance.
+    """
+
+    looks: Int[Array, ""]
+    jump: Float[Array, ""]
+    gap: Float[Array, ""]
+    level: Float[Array, ""]
+
+
+class Memory(NamedTuple):
+    """All that the tuner remembers.
+
+    Attributes:
+        step: of warm-up.
+        log_scale: the centre about which the scale alternates.
+        log_s: log of the s whose acceptance rate is held.
+        turns: how often the error of the rate changed its sign.
+        error: the last one.
+        travelled: how far chains have moved, in units of all sites.
+        landed: steps since the error turned often enough.
+        average: of log_scale over these, late ones counting more.
+    """
+
+    step: Int[Array, ""]
+    log_scale: Float[Array, ""]
+    log_s: Float[Array, ""]
+    turns: Int[Array, ""]
+    error: Float[Array, ""]
+    travelled: Float[Array, ""]
+    landed: Int[Array, ""]
+    average: Float[Array, ""]
+    pool: Pool
+    slope: Slope
+
+
+class Tuned(Tuner):
+    r"""Land in tens of steps, then find the scale of the largest jump; frozen after warm-up.
+
+    A Newton step in log R takes the measured acceptance rate $\bar a$ to the rate to hold:
+
+    $$\log R \leftarrow \log R + \frac{\gamma}{p} \log\frac{s(\text{rate})}{s(\bar a)}, \qquad
+    s(a) = -2\Phi^{-1}(a/2)$$
+
+    with p = 3/2 for LBP and GWG, 1/2 for RWM. The gain $\gamma$ is 1 until the error first changes
+    its sign; then it falls with each change, as far as the noise of so many chains makes it. With
+    no rate given, steps alternate between $R e^{\pm 0.15}$, and the rate to hold moves to where
+    $d \log(\text{jump distance}) / d \log R = 0$. The frozen scale is an average of log R in which
+    late steps count more. See docs/tuning.md.
+
+    Args:
+        rate: the acceptance rate to hold; None: the one at which chains move furthest.
+        site_cost: what a site adds to the time of a step, in units of a step that moves none. With
+            it, distance per second is made largest, $R\,a / (1 + \text{site\_cost}\,R)$.
+            `hopscale.bench.site_cost` measures it. 0: distance per step.
+    """
+
+    rate: float | None = None
+    site_cost: float = 0.0
+
+    def __check_init__(self):
+        check_rate(self.rate)
+        if np.ndim(self.site_cost) or np.asarray(self.site_cost).dtype.kind not in "iuf":
+            raise TypeError(f"site_cost must be a number; got {self.site_cost!r}.")
+        if not 0 <= self.site_cost < np.inf:
+            raise ValueError(f"site_cost must be 0 or more; got {self.site_cost!r}.")
+
+    def init(self, scales: ScaleRange, chains: int, dtype) -> TunerState:
+        start, zero = jnp.asarray(np.log(scales.start), dtype), jnp.zeros((), dtype)
+        none = jnp.zeros((), jnp.int32)
+        rate = scales.rate if self.rate is None else self.rate
+        memory = Memory(
+            step=none,
+            log_scale=start,
+            log_s=_log_s(jnp.asarray(rate, dtype)),
+            turns=none,
+            error=zero,
+            travelled=zero,
+            landed=none,
+            average=start,
+            pool=Pool(zero, zero, zero, zero, zero),
+            slope=Slope(looks=none, jump=zero, gap=zero, level=zero),
+        )
+        return TunerState(scale=jnp.exp(start), memory=memory)
+
+    def update(self, state: TunerState, info: Info, scales: ScaleRange) -> TunerState:
+        law, ends = Law.of(scales.rate), (np.log(scales.low), np.log(scales.tuned_high))
+        at, memory = jnp.log(state.scale), state.memory
+        jump = info.distance if info.jump is None else info.jump
+        memory = _hold_rate(memory, law, at, info.accept_prob, ends)
+        if self.rate is None:
+            cost = self.site_cost * state.scale / (1.0 + self.site_cost * state.scale)
+            memory = _follow_slope(memory, law, at, jump, cost, ends)
+        sites = info.proposal.size / jump.size
+        memory = _averaged(
+            memory._replace(
+                step=memory.step + 1,
+                travelled=jnp.minimum(memory.travelled + jnp.mean(jump) / sites, 1e3),
+            )
+        )
+        spread = 0.0 if self.rate is not None else SPREAD * _side(memory.step)
+        log_scale = jnp.clip(memory.log_scale + spread, *ends)
+        return TunerState(scale=jnp.exp(log_scale).astype(state.scale.dtype), memory=memory)
+
+    def settled(self, state: TunerState) -> TunerState:
+        return state._replace(scale=jnp.exp(state.memory.average))
+
+
+def _hold_rate(memory: Memory, law: Law, at, accept_prob, ends) -> Memory:
+    """Pool acceptances; with enough of them, a Newton step towards the rate to hold."""
+    chains, unsure = accept_prob.size, accept_prob < 1.0
+    # What acceptance should be where this step was, a little off the centre.
+    expected = _acceptance(memory.log_s + law.exponent * (at - memory.log_scale))
+    pool = Pool(
+        count=memory.pool.count + chains,
+        accepted=memory.pool.accepted + jnp.sum(accept_prob),
+        expected=memory.pool.expected + chains * expected,
+        unsure=memory.pool.unsure + jnp.sum(unsure),
+        unsure_accepted=memory.pool.unsure_accepted + jnp.sum(jnp.where(unsure, accept_prob, 0.0)),
+    )
+    look, early = pool.count >= POOL, jnp.exp(jnp.minimum(1.0 - memory.travelled, 0.0))
+    # A normal law's tail says little of its middle: half of the proposals should be short of 1.
+    early = early * jnp.minimum(2.0 * pool.unsure / pool.count, 1.0) ** 2
+    share = early * pool.unsure / (pool.unsure + PRIOR_UNSURE)
+    error = share * _early_error(pool, law) + (1.0 - share) * _error(pool, law)
+    turns = memory.turns + (look & (error * memory.error < 0))
+    noise = share**2 * law.early_variance + (1.0 - share) ** 2 * law.variance
+    steady = jnp.minimum(_steady(law, noise / max(chains, POOL)), 0.5)
+    gain = jnp.maximum(1.0 / (1.0 + turns.astype(error.dtype)), steady)
+    return memory._replace(
+        log_scale=jnp.clip(memory.log_scale + jnp.where(look, gain * error, 0.0), *ends),
+        turns=turns,
+        error=jnp.where(look, error, memory.error),
+        pool=Pool(*(jnp.where(look, 0.0, total) for total in pool)),
+    )
+
+
+def _error(pool: Pool, law: Law):
+    """By how much log R is too small, from the mean acceptance."""
+    expected = pool.expected / pool.count
+    found = (pool.accepted + PRIOR * expected) / (pool.count + PRIOR)
+    return _bounded((_log_s(expected) - _log_s(found)) / law.exponent)
+
+
+def _early_error(pool: Pool, law: Law):
+    r"""The same where chains are still far from equilibrium.
+
+    The log acceptance ratio is then $\mathcal N(\mu, s^2)$ with a larger $\mu$ than $-s^2/2$:
+    acceptance is high because chains climb. Two numbers tell $u = \mu/s$ and s apart,
+
+    $$P(a < 1) = \Phi(-u), \qquad E[a \mid a < 1] = M(u + s) / M(u),$$
+
+    with Mills' ratio $M(t) = \Phi(-t) / \varphi(t)$. This is a Newton step for s by the second.
+    """
+    s = jnp.exp(_log_s(pool.expected / pool.count))
+    u = -ndtri((pool.unsure + 0.5) / (pool.count + 1.0))
+    mean = jnp.maximum(pool.unsure_accepted, 1e-3) / jnp.maximum(pool.unsure, 1.0)
+    above = jnp.log(mean) - _log_mills(u + s) + _log_mills(u)
+    return _bounded(above / (s * (jnp.exp(-_log_mills(u + s)) - u - s)) / law.exponent)
+
+
+def _bounded(error):
+    return jnp.clip(error, -LONGEST, LONGEST)
+
+
+def _follow_slope(memory: Memory, law: Law, at, jump, cost, ends) -> Memory:
+    """Every four steps, larger, smaller, smaller, larger, a step along the slope.
+
+    Not before chains have moved twice as many sites as there are: until then what moves them
+    furthest is not what would in equilibrium.
+    """
+    active, slope, side = memory.travelled > 2.0, memory.slope, _side(memory.step)
+    mean = jnp.mean(jump).astype(at.dtype)
+    share = jnp.maximum(1.0 / (1.0 + memory.step.astype(at.dtype)), 0.02)
+    slope = slope._replace(
+        jump=slope.jump + side * mean,
+        gap=slope.gap + side * at,
+        level=slope.level + share * (mean - slope.level),
+    )
+    look = memory.step % 4 == 3
+    rise = slope.jump / jnp.maximum(slope.level * slope.gap, 1e-6) - cost
+    # The noise of log R from one look, and the gains that make the best of it.
+    noise = law.variance / (4 * jump.size * SPREAD**2 * law.curvature**2)
+    first, steady = noise / UNSURE**2, min(0.1, _steady(law, noise, SLOPE_LOSS))
+    gain = jnp.maximum(1.0 / (FIRST_LOOKS + first + slope.looks.astype(at.dtype)), steady)
+    move = jnp.clip(gain * rise / law.curvature, -SLOPE_LONGEST, SLOPE_LONGEST)
+    measured = look & active & (slope.gap > SPREAD) & (slope.level > 0)
+    log_scale = jnp.clip(memory.log_scale + jnp.where(measured, move, 0.0), *ends)
+    # At an end of the range the rate has nothing to hold: it moves with the scale alone.
+    held = memory.log_s + law.exponent * (log_scale - memory.log_scale)
+    return memory._replace(
+        log_scale=log_scale,
+        log_s=jnp.clip(held, *(_log_s(jnp.asarray(rate, at.dtype)) for rate in RATES)),
+        slope=Slope(
+            looks=slope.looks + measured,
+            jump=jnp.where(look, 0.0, slope.jump),
+            gap=jnp.where(look, 0.0, slope.gap),
+            level=slope.level,
+        ),
+    )
+
+
+def _averaged(memory: Memory) -> Memory:
+    """The average of log R since it landed; until then, log R itself."""
+    landed = memory.landed + (memory.turns >= TURNS)
+    weight = (FORGET + 1) / (FORGET + jnp.maximum(landed, 1).astype(memory.average.dtype))
+    average = memory.average + weight * (memory.log_scale - memory.average)
+    return memory._replace(landed=landed, average=average)
+
+
+def _steady(law: Law, noise, loss: float = LOSS):
+    r"""The gain with which steps of this variance cost no more than `loss`.
+
+    $\log R$ then has variance gain noise / 2, and the jump distance is 1 - curvature var / 2.
+    """
+    return 4 * loss / (noise * law.curvature)
+
+
+def _side(step):
+    """+1, -1, -1, +1, ...: larger and smaller scales such that a steady trend cancels."""
+    return jnp.where((step + 1) % 4 < 2, 1.0, -1.0)
+
+
+def _log_s(rate):
+    """log of the s at which acceptance is `rate`."""
+    return jnp.log(-2.0 * ndtri(0.5 * rate))
+
+
+def _acceptance(log_s):
+    """2 Phi(-s/2)."""
+    return 2.0 * ndtr(-0.5 * jnp.exp(log_s))
+
+
+def _log_mills(t, log_ndtr=log_ndtr):
+    """log of Mills' ratio, Phi(-t) / phi(t)."""
+    return log_ndtr(-t) + 0.5 * t * t + 0.5 * np.log(2 * np.pi)
