@@ -126,6 +126,9 @@ class LadderTuner(Tuner):
         ended = state.done == state.length
         return jax.lax.cond(ended, lambda now: self._next_round(now), lambda now: now, state)
 
+    def settled(self, state: LadderState) -> LadderState:  # type: ignore[override]
+        return state._replace(inner=self.inner.settled(state.inner))
+
     def _values(self, info: TemperedInfo) -> Float[Array, "*shape values-1"]:
         """The share of chains that have each value at each site."""
         if self.reference == "uniform":
