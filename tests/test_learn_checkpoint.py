@@ -111,7 +111,7 @@ def test_if_all_are_damaged_training_does_not_begin(folder):
     ("words", "change"),
     [
         ("steps 3, not 4", {"settings": PCD(**{**SMALL.__dict__, "steps": 4})}),
-        ("scale Adaptive, not Fixed", {"scale": hs.Fixed(1)}),
+        ("scale Tuned, not Fixed", {"scale": hs.Fixed(1)}),
         ('sampler.balance "sqrt", not <lambda>', {"sampler": hs.LBP(lambda s: s / 2)}),
     ],
 )

@@ -169,22 +169,24 @@ class Tuned(Tuner):
             raise ValueError(f"site_cost must be 0 or more; got {self.site_cost!r}.")
 
     def init(self, scales: ScaleRange, chains: int, dtype) -> TunerState:
-        start, zero = jnp.asarray(np.log(scales.start), dtype), jnp.zeros((), dtype)
-        none = jnp.zeros((), jnp.int32)
-        rate = scales.rate if self.rate is None else self.rate
+        # An array for each entry: a loop that takes its arguments over takes each one once.
+        def number(value: float = 0.0, kind=dtype):
+            return jnp.full((), value, kind)
+
+        rate, start = scales.rate if self.rate is None else self.rate, np.log(scales.start)
         memory = Memory(
-            step=none,
-            log_scale=start,
+            step=number(0, jnp.int32),
+            log_scale=number(start),
             log_s=_log_s(jnp.asarray(rate, dtype)),
-            turns=none,
-            error=zero,
-            travelled=zero,
-            landed=none,
-            average=start,
-            pool=Pool(zero, zero, zero, zero, zero),
-            slope=Slope(looks=none, jump=zero, gap=zero, level=zero),
+            turns=number(0, jnp.int32),
+            error=number(),
+            travelled=number(),
+            landed=number(0, jnp.int32),
+            average=number(start),
+            pool=Pool(*(number() for _ in Pool._fields)),
+            slope=Slope(looks=number(0, jnp.int32), jump=number(), gap=number(), level=number()),
         )
-        return TunerState(scale=jnp.exp(start), memory=memory)
+        return TunerState(scale=number(scales.start), memory=memory)
 
     def update(self, state: TunerState, info: Info, scales: ScaleRange) -> TunerState:
         law, ends = Law.of(scales.rate), (np.log(scales.low), np.log(scales.tuned_high))
