@@ -1,7 +1,10 @@
 """How fast tuners land, and how far from the best scale they end.
 
-Run: python benchmarks/tuning.py [--device-sizes] [--minutes M] [--seeds 20] [--only TEXT]
-     python benchmarks/tuning.py --figure docs/assets/tuning.png [--out docs/tuning.csv]
+Run: python benchmarks/tuning.py [--device-sizes] [--minutes M] [--seeds 20] [--only NAMES]
+     python benchmarks/tuning.py --figure docs/assets/tuning.png
+     python benchmarks/tuning.py --table docs/tuning.md
+
+The first appends to docs/tuning.csv (or --out), the others draw and write what is in it.
 
 For each target and kernel the jump distance is measured once over a grid of fixed scales, from
 chains in equilibrium. Then each tuner runs from random states, and the scale with which it would
@@ -266,23 +269,58 @@ def figure(table: Path, picture: Path) -> None:
     plt.savefig(picture, dpi=130)
 
 
+def table(path: Path, page: Path) -> None:
+    """Write the table into a page, between two comments."""
+    by_case: dict[tuple, dict[str, dict[str, str]]] = {}
+    for line in read(path):
+        by_case.setdefault(key_of(line), {})[line["tuner"]] = line
+    head = (
+        "| target | sites | kernel | chains | seeds | best R | its rate | steps, `Adaptive` "
+        "| steps, `Tuned` | times fewer | worst seed | efficiency |"
+    )
+    rows = [head, "|---|---" + "|---:" * 10 + "|"]
+    for found in by_case.values():
+        new, old = found["Tuned"], found["Adaptive"]
+        times = max(float(old["steps"]), 1) / max(float(new["steps"]), 1)
+        late = ">" if old["steps"] == old["horizon"] else ""
+        name = f"{new['target']} {new['config']}".removesuffix(" -")
+        cells = [
+            *(name, f"{int(new['sites']):,}", new["kernel"], new["chains"], new["seeds"]),
+            *(new["best_scale"], new["best_rate"], late + old["steps"], new["steps"]),
+            *(f"{late}{times:.3g}", new["steps_worst"], new["efficiency"]),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    text = page.read_text()
+    before, rest = text.split(BEGIN)
+    page.write_text(before + BEGIN + "\n" + "\n".join(rows) + "\n" + END + rest.split(END)[1])
+
+
+BEGIN, END = "<!-- table: benchmarks/tuning.py -->", "<!-- end of table -->"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device-sizes", action="store_true")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=1e6, help="after which none is begun")
-    parser.add_argument("--only", default="", help="as in bernoulli-100-C2-LBP")
+    parser.add_argument("--only", default="", help="as in bernoulli-100-C2-LBP,ising-20")
     parser.add_argument("--out", type=Path, default=Path("docs/tuning.csv"))
     parser.add_argument("--figure", type=Path)
+    parser.add_argument("--table", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore", hs.ConvergenceWarning)
     if given.figure:
         return figure(given.out, given.figure)
+    if given.table:
+        return table(given.out, given.table)
     done = {key_of(line) for line in read(given.out)}
     started = time.perf_counter()
     for case in device_cases() if given.device_sizes else cases():
         name = f"{case.target}-{case.size}-{case.config}-{case.kernel}-{case.chains}"
-        if given.only not in name or tuple(map(str, case)) in done:
+        if (
+            not any(name.startswith(one) for one in given.only.split(","))
+            or tuple(map(str, case)) in done
+        ):
             continue
         began = time.perf_counter()
         if began > started + 60 * given.minutes:
