@@ -74,7 +74,8 @@ def _precision(run: "Run"):
 
 def _scale(run: "Run"):
     scales = run.kernel.scale_range(run.target)
-    if scales is None or run.scale is None or not run.num_draws or isinstance(run.tuner, Fixed):
+    fixed = isinstance(getattr(run.tuner, "inner", run.tuner), Fixed)
+    if scales is None or run.scale is None or not run.num_draws or fixed:
         return
     given = getattr(run.tuner, "rate", None)
     best = scales.rate if given is None else float(np.mean(np.asarray(given)))
