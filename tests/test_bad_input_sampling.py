@@ -65,6 +65,8 @@ RUNS = {
     "keep 1.5": Refused(sample(keep=1.5), ValueError, "None, 'all', 'last'"),
     "keep more than drawn": Refused(sample(keep=61), ValueError, "which is none"),
     "keep an array": Refused(sample(keep=np.array([1, 2])), ValueError, "None, 'all', 'last'"),
+    "no device": Refused(sample(devices="cpu"), TypeError, "JAX device.*'cpu'"),
+    "devices": Refused(sample(devices=jax.devices() * 2), ValueError, "on one device; got 2"),
     "two kernels": Refused(sample(TARGET, hs.LBP(), sampler=hs.RWM()), TypeError, "two names"),
     "an unknown setting": Refused(sample(burn_in=9), TypeError, "burn_in"),
     "BlockGibbs": Refused(sample(TARGET, hs.BlockGibbs()), TypeError, "an hs.RBM; got Bernoulli"),

@@ -1,5 +1,6 @@
 """What a user passes to `sample`: what was needed, what came, what to do."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
 import jax
@@ -54,6 +55,22 @@ def thinning(keep: Any, draws: int) -> int | None:
     if keep > draws:
         raise ValueError(f"keep={keep} keeps every {keep}-th of {draws} draws, which is none.")
     return int(keep)
+
+
+def device(devices: Any) -> AbstractContextManager:
+    """What makes a device the default; nothing, for None."""
+    listed = list(devices) if isinstance(devices, list | tuple) else [devices]
+    if len(listed) > 1:
+        raise ValueError(
+            f"a run is on one device; got {len(listed)}. For several, make a run on each, with "
+            "different keys."
+        )
+    if not listed or not (listed[0] is None or isinstance(listed[0], jax.Device)):
+        raise TypeError(
+            f"devices must be a JAX device, such as jax.devices('cpu')[0], or None; got "
+            f"{devices!r}."
+        )
+    return nullcontext() if listed[0] is None else jax.default_device(listed[0])
 
 
 def random_states(target: Target, number: int, key: Key[Array, ""]) -> np.ndarray:

@@ -36,6 +36,7 @@ def sample(
     init: Any = None,
     keep: str | int | None = None,
     checkpoint: Any = None,
+    devices: Any = None,
     progress: bool = True,
     chunk: int | None = None,
     sampler: Kernel | None = None,
@@ -63,6 +64,7 @@ def sample(
             None keeps statistics only, and memory does not grow with the run.
         checkpoint: a file that is written every two minutes. If it is there, the run goes on from
             it, bit for bit as if it had not been stopped; a file of another run is refused.
+        devices: the JAX device to run on, such as `jax.devices("cpu")[0]`; None: JAX's default.
         progress: show a progress bar where there is a terminal or a notebook.
         chunk: steps between two looks at the run. None: about a quarter of a second.
         sampler: another name for `kernel`.
@@ -85,8 +87,9 @@ def sample(
     plan = Plan.of(
         [target], chosen, [key], [scale], chains, warmup, draws, [record], init, keep, chunk
     )
-    plan = tempering.with_levels(dataclasses.replace(plan, reason=reason), progress)
-    return run_plan(plan, None, progress, chunk, checkpoint)
+    with arguments.device(devices):
+        plan = tempering.with_levels(dataclasses.replace(plan, reason=reason), progress)
+        return run_plan(plan, None, progress, chunk, checkpoint)
 
 
 def sample_many(
