@@ -111,7 +111,7 @@ RECORDS = {
     "a number": Refused(sample(record=3), TypeError, "must be a function of"),
     "text": Refused(sample(record="energy"), TypeError, "must be a function of"),
     "a class": Refused(sample(record=hs.record.SiteMeans), TypeError, "must be a function of"),
-    "a taken name": Refused(sample(record={"log_prob": ones}), ValueError, "always recorded"),
+    "a taken name": Refused(sample(record={"log_prob": ones}), ValueError, "records itself"),
     "a name of its own": Refused(sample(record={"hamming_9": ones}), ValueError, "always"),
     "a number as name": Refused(sample(record={3: ones}), ValueError, "by strings"),
     "a matrix": Refused(
