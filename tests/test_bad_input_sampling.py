@@ -112,7 +112,7 @@ RECORDS = {
     "text": Refused(sample(record="energy"), TypeError, "must be a function of"),
     "a class": Refused(sample(record=hs.record.SiteMeans), TypeError, "must be a function of"),
     "a taken name": Refused(sample(record={"log_prob": ones}), ValueError, "records itself"),
-    "a name of its own": Refused(sample(record={"hamming_9": ones}), ValueError, "always"),
+    "a name of its own": Refused(sample(record={"hamming_9": ones}), ValueError, "records itself"),
     "a number as name": Refused(sample(record={3: ones}), ValueError, "by strings"),
     "a matrix": Refused(
         sample(record={"m": lambda s, i: jnp.zeros((2, 2))}), ValueError, "SiteMeans"
