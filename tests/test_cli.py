@@ -98,6 +98,7 @@ def test_wrong_arguments_say_what_is_right(tmp_path):
         "ising", "--sampler", "rwm", "--balance", "sqrt"
     )
     assert "give one of them" in fails("ising", "--scale", "2", "--rate", "0.5")
+    assert "setting of --temper" in fails("ising", "--levels", "3")
     assert "at least 1" in fails("ising", "--draws", "0")
     assert "no folder" in fails("ising", "--save", str(tmp_path / "none" / "x.npz"))
 
