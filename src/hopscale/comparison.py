@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from hopscale import host, validate
+from hopscale import host, tables, validate
 from hopscale.advice import R_HAT
 from hopscale.choose import choose
 from hopscale.kernels import GWG, LBP, RWM, Gibbs
@@ -119,6 +119,9 @@ class Comparison:
         return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.html(self)
 
     def __rich__(self) -> Group:
         shape = " x ".join(map(str, self.target.shape))
