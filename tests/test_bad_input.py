@@ -78,6 +78,8 @@ COUNTS = {
 }
 
 NUMBERS = {
+    "Tuned rate": (lambda v: hs.Tuned(v), (0.0, 1.0, -1.0, 2.0)),
+    "Tuned site_cost": (lambda v: hs.Tuned(site_cost=v), (-1.0, float("inf"))),
     "Adaptive rate": (lambda v: hs.Adaptive(v), (0.0, 1.0, -1.0, 2.0)),
     "FHMM bias": (lambda v: hs.FHMM(P, P, v, 1.0), (float("inf"),)),
     "FHMM sigma": (lambda v: hs.FHMM(P, P, 0.0, v), (0.0, -1.0, float("inf"))),
@@ -166,7 +168,7 @@ KEYS = {
 KINDS = {
     "sample target": (hs.sample, "hs.LogDensity(fn, shape)", (None, jnp.sum, P, hs.Bernoulli)),
     "sample kernel": (lambda v: hs.sample(TARGET, v), "hs.LBP()", (hs.LBP, TARGET, jnp.sum)),
-    "sample scale": (lambda v: sample(scale=v), "hs.Adaptive() or hs.Fixed(R)", (hs.Fixed, 2.5)),
+    "sample scale": (lambda v: sample(scale=v), "hs.Fixed(R)", (hs.Fixed, 2.5)),
     "log_z kernel": (lambda v: hs.log_z(TARGET, kernel=v), 'hs.LBP("sqrt")', (hs.LBP,)),
     "log_z scale": (lambda v: hs.log_z(TARGET, scale=v), "hs.Fixed(R)", (hs.Fixed,)),
     "log_z base": (lambda v: hs.log_z(TARGET, v), "hs.Bernoulli(p)", (P, hs.Bernoulli, RBM)),
@@ -192,7 +194,8 @@ CASES = {
     **dict(keys(KEYS)),
     **dict(kinds(KINDS)),
 }
-del CASES["Adaptive rate=None"]  # the kernel's best rate
+for name in ("Adaptive rate=None", "Tuned rate=None"):
+    del CASES[name]  # the best rate there is
 
 
 @pytest.mark.filterwarnings("ignore:A JAX array is being set as static")
