@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import hopscale as hs
 from hopscale.choose import choose
+from hopscale.cli import app
 from small import small_rbm, small_targets
 
 RNG = np.random.default_rng(3)
@@ -82,3 +84,29 @@ def test_effective_draws_are_no_more_than_a_few_times_the_draws(found):
 def test_settings_that_cannot_work_are_refused(settings, error):
     with pytest.raises(error):
         hs.compare(LATTICE, **settings)
+
+
+def command(*arguments) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_command_line_compares(found, monkeypatch):
+    monkeypatch.setattr(hs, "compare", lambda target, seconds, **settings: found)
+    said = json.loads(command("compare", "ising", "--size", "5", "--json"))
+    assert said["best"] == found.summary()["best"]
+    assert "Use hs.Gibbs(" in command("compare", "ising", "--size", "5")
+
+
+def test_the_command_line_optimizes(tmp_path):
+    file = tmp_path / "square.txt"
+    file.write_text("0 1 1\n1 2 1\n2 3 1\n0 3 1\n")
+    said = command("optimize", str(file), "--kind", "maxcut", "--seconds", "0.1", "--json")
+    best = json.loads(said)["x"]
+    assert best in ([0, 1, 0, 1], [1, 0, 1, 0])
+
+
+def test_the_command_line_knows_what_a_target_is():
+    with pytest.raises(ValueError, match=r"my_model\.py:log_density"):
+        command("compare", "izing")

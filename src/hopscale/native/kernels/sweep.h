@@ -207,8 +207,8 @@ template <typename Model>
 void sweep(const Model& model, const Lanes& lanes, size_t sweeps, const Team& team, double* gain) {
   constexpr size_t piece_sites = 1024;
   const Rows& rows = model.rows;
-  const size_t pieces =
-      team.helpers() == 0 ? 1 : std::max<size_t>(1, rows.block_size / piece_sites);
+  // The same pieces whoever works on them: sums then round alike.
+  const size_t pieces = std::max<size_t>(1, rows.block_size / piece_sites);
   const size_t piece = (rows.block_size + pieces - 1) / pieces;
   std::vector<double> gains(pieces * kLanes, 0.0);
   for (size_t t = 0; t < sweeps; ++t) {
