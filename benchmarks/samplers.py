@@ -1,4 +1,4 @@
-"""Which sampler when: `hs.compare` on ten kinds of target, as the table of docs/samplers.md.
+"""Which sampler when: `hs.compare` on ten kinds of target, as a table.
 
 python benchmarks/samplers.py [--seconds 5] [--out docs/assets/samplers.md]
 """
