@@ -55,7 +55,7 @@ class GWG(Metropolis):
         choice, log_prob = select.repeated(
             key, weights.sites, length, implementation=self.implementation
         )
-        values = weights.draw_values(key)
+        values = weights.draw_values(key, choice)
         move = Move(choice=choice, moved=self.moved(choice), values=values)
         return move, log_prob + weights.values_log_prob(move)
 
