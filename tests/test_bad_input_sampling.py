@@ -284,7 +284,7 @@ def test_what_cannot_work_is_refused(name, monkeypatch):
     CASES[name].check()
 
 
-def test_there_are_300_and_more():
+def test_there_are_more_than_a_thousand():
     import test_bad_input
     import test_bad_input_learning
 
