@@ -28,6 +28,16 @@ def test_results_print_as_few_lines(run):
     assert "array of shape (5, 8)" in repr(run.recorded["best"])
 
 
+def test_tempering_prints_as_a_table():
+    from hopscale.tempering import TemperingResult
+
+    numbers = np.linspace(0, 1, 40)
+    found = TemperingResult(numbers, numbers, numbers[1:] * 0.5, 3.5, 120, -70.25, 0.04)
+    assert len(repr(found).splitlines()) < 10
+    assert "120" in str(found)
+    assert "-70.2500 ± 0.04" in found._repr_html_()
+
+
 def test_a_run_is_html_in_a_notebook(run):
     html = run._repr_html_()
     assert html.startswith("<pre")

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale import host
+from hopscale import host, tables
 from hopscale.kernels import Kernel, Tempering
 from hopscale.kernels.tempering import DEFAULT_LEVELS, path_to
 from hopscale.ladder import FIRST_ROUND, barriers
@@ -57,6 +57,24 @@ class TemperingResult(NamedTuple):
     def levels_needed(self) -> int:
         """How many levels this barrier asks for."""
         return levels_for(self.rejections)
+
+    def __str__(self) -> str:
+        return tables.text(self.__rich__())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.html(self)
+
+    def __rich__(self):
+        return tables.table("Parallel tempering", self._rows())
+
+    def _rows(self):
+        yield "levels", f"{len(self.betas)}, the barrier asks for {self.levels_needed}"
+        yield "barrier", f"{self.barrier:.3g}"
+        yield "swaps rejected", f"{self.rejections.min():.0%} to {self.rejections.max():.0%}"
+        yield "round trips", f"{self.round_trips:,}"
+        yield "log Z", f"{self.log_z:.4f} ± {self.log_z_error:.2g}"
 
 
 class _Memory(NamedTuple):
