@@ -56,7 +56,7 @@ def best_log_likelihood():
 
 def test_learning_closes_most_of_the_gap_to_the_data():
     before, best = log_likelihood(model()), best_log_likelihood()
-    trained = train(2_000)
+    trained = train(3_000)
     assert log_likelihood(trained.model) > before + 0.9 * (best - before)
 
 
