@@ -129,10 +129,10 @@ class Worker:
             trained = training.fit(self.cell, images, self.work / "run", max(seconds, 1.0))
         except learn.TrainingError as error:
             if error.history is not None:
-                np.savez(self.work / "history.npz", **error.history)
+                np.savez(self.work / "history.npz", **error.history)  # type: ignore[arg-type]
             self.say(stage="done", iterations=error.iteration, results=training.failure(error))
             return
-        np.savez(self.work / "history.npz", **trained.history)
+        np.savez(self.work / "history.npz", **trained.history)  # type: ignore[arg-type]
         course = training.course(trained)
         self.say(stage="trained", iterations=trained.iterations, course=course)
         self.pictures(trained)
@@ -337,7 +337,8 @@ class Parent:
                 if "results" in one and store.get(one["settings"]) is None:
                     results = {**one["results"], "seconds": one["seconds"]}
                     row = new_row(one["settings"], results, "ebm")
-                    store.add_all([{**row, "hardware": one["hardware"]}])
+                    row["hardware"] = one["hardware"]
+                    store.add_all([row])
 
     def record(self) -> None:
         """Curves and pictures, together."""

@@ -18,6 +18,13 @@ def health(crisis=100.0, limit=1e7, patience=5_000):
     return Health(crisis, limit, patience)
 
 
+def trouble(record, **settings):
+    """The first that is found in a record."""
+    found = health(**settings).read(record)
+    assert found is not None
+    return found
+
+
 def calm(iterations):
     return np.full(iterations, 2.0)
 
@@ -43,7 +50,7 @@ def test_chunks_do_not_show():
 
 
 def test_a_crisis_that_does_not_end_is_divergence():
-    found = health(patience=300).read(rows(np.concatenate([calm(10), np.full(1_000, 200.0)])))
+    found = trouble(rows(np.concatenate([calm(10), np.full(1_000, 200.0)])), patience=300)
     # The mean over ten iterations is beyond 100 with the fifth of 200.
     assert (found.reason, found.iteration, found.error) == ("crisis not over", 315, DivergedError)
     assert "opened at iteration 15" in found.text
@@ -62,14 +69,14 @@ def test_a_crisis_that_does_not_end_is_divergence():
 def test_numbers_that_mean_nothing_are_divergence(column, value, reason):
     record = rows(calm(5))
     record[3, RECORDED.index(column)] = value
-    found = health().read(record)
+    found = trouble(record)
     assert (found.reason, found.iteration, found.error) == (reason, 4, DivergedError)
 
 
 @pytest.mark.parametrize(("column", "reason"), [("acceptance", "frozen"), ("variety", "alike")])
 def test_chains_that_stand_still_or_are_alike_are_a_collapse(column, reason):
     well, low = rows(calm(500)), rows(calm(3_000), **{column: 0.0})
-    found = health().read(np.concatenate([well, low]))
+    found = trouble(np.concatenate([well, low]))
     assert (found.reason, found.error) == (reason, CollapsedError)
     # The mean over 1,000 iterations is below the threshold shortly before all of them are.
     assert 1_450 < found.iteration <= 1_500

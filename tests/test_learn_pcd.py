@@ -151,6 +151,7 @@ def test_divergence_stops_training_and_names_the_checkpoint(tmp_path):
     with pytest.raises(DivergedError, match=words) as stopped:
         train(1_000, settings, directory=tmp_path, every=10)
     assert stopped.value.reason == "beyond the limit"
+    assert stopped.value.history is not None
     assert len(stopped.value.history["gap"]) == stopped.value.iteration
     # The network wants energies that differ, which the limit forbids; none of that was saved.
     saved = hs.learn.load_model(tmp_path, network=MLP(SHAPE, 8))
