@@ -81,7 +81,7 @@ class Comparison:
         if not best.reliable:
             return (
                 f"No kernel's chains agree after {self.seconds:g} seconds (R-hat of {name} is "
-                f"{best.r_hat:.3g}): compare for longer, or temper the target."
+                f"{best.r_hat:.3g}): compare for longer, or sample with temper=hs.Tempering()."
             )
         text = f"Use {name}: {best.ess_per_second:,.0f} effective draws a second"
         if len(self.candidates) > 1:
