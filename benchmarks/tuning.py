@@ -162,7 +162,7 @@ class Curve(NamedTuple):
         return float(np.exp(at)), float(rate), float(np.exp(values.max()))
 
 
-def curve(case: Case, around: float, each: int = 40, draws: int = 400) -> Curve:
+def curve(case: Case, around: float, each: int = 30, draws: int = 400) -> Curve:
     """Measure the jump distance at fixed scales, all side by side, in equilibrium."""
     target, kernel = case.make()
     scales = kernel.scale_range(target)
@@ -248,12 +248,12 @@ def figure(table: Path, picture: Path) -> None:
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     case = Case("bernoulli", 800, "C2", "LBP")
     for tuner, color in ((hs.Adaptive(), "tab:orange"), (hs.Tuned(), "tab:blue")):
-        scales = trajectories(case, tuner, 5, 1_500)
+        scales = trajectories(case, tuner, 3, 1_500)
         label = f"{type(tuner).__name__}()"
-        left.plot(np.arange(1, 1_501), scales.T, color=color, lw=0.8, label=[label, *[None] * 4])
+        left.plot(np.arange(1, 1_501), scales.T, color=color, lw=0.8, label=[label, None, None])
     left.axhline(hs.theory.optimal_scale(hs.paper.bernoulli(800, "C2")), color="0.5", ls=":")
     left.set(xscale="log", yscale="log", xlabel="step of warm-up", ylabel="scale R")
-    left.set_title("Bernoulli, 800 sites, LBP, 100 chains, 5 seeds", fontsize=10)
+    left.set_title("Bernoulli, 800 sites, LBP, 100 chains, 3 seeds", fontsize=10)
     left.legend()
     for kernel, color in zip(KERNELS, ("tab:blue", "tab:green", "tab:red"), strict=True):
         pairs = [(v["Adaptive"], v["Tuned"]) for k, v in by_case.items() if k[3] == kernel]
@@ -318,7 +318,9 @@ def main() -> None:
     for case in device_cases() if given.device_sizes else cases():
         name = f"{case.target}-{case.size}-{case.config}-{case.kernel}-{case.chains}"
         if (
-            not any(name.startswith(one) for one in given.only.split(","))
+            not any(
+                f"{name}-".startswith(f"{one}-" if one else "") for one in given.only.split(",")
+            )
             or tuple(map(str, case)) in done
         ):
             continue
