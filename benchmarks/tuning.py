@@ -246,18 +246,17 @@ def figure(table: Path, picture: Path) -> None:
     for line in read(table):
         by_case.setdefault(key_of(line), {})[line["tuner"]] = float(line["steps"])
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-    case = Case("bernoulli", 800, "C2", "LBP")
+    case = Case("ising", 20, "C2", "LBP")
     for tuner, color in ((hs.Adaptive(), "tab:orange"), (hs.Tuned(), "tab:blue")):
-        scales = trajectories(case, tuner, 3, 1_500)
+        scales = trajectories(case, tuner, 3, 500)
         label = f"{type(tuner).__name__}()"
-        left.plot(np.arange(1, 1_501), scales.T, color=color, lw=0.8, label=[label, None, None])
-    left.axhline(hs.theory.optimal_scale(hs.paper.bernoulli(800, "C2")), color="0.5", ls=":")
+        left.plot(np.arange(1, 501), scales.T, color=color, lw=0.8, label=[label, None, None])
     left.set(xscale="log", yscale="log", xlabel="step of warm-up", ylabel="scale R")
-    left.set_title("Bernoulli, 800 sites, LBP, 100 chains, 3 seeds", fontsize=10)
+    left.set_title("Ising, 400 sites, LBP, 100 chains, 3 seeds", fontsize=10)
     left.legend()
     for kernel, color in zip(KERNELS, ("tab:blue", "tab:green", "tab:red"), strict=True):
         pairs = [(v["Adaptive"], v["Tuned"]) for k, v in by_case.items() if k[3] == kernel]
-        x, y = np.maximum(np.array(pairs).T, 1)
+        x, y = np.maximum(np.array(pairs).reshape(-1, 2).T, 1)
         right.scatter(x, y, color=color, s=22, label=kernel, alpha=0.8)
     ends = np.array([1, 1e5])
     for factor in (1, 20):

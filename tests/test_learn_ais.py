@@ -257,7 +257,8 @@ def test_families_tell_the_error_of_a_repeat():
 def test_ten_families_alone_are_not_a_measurement():
     """More than ten are effective here, less than a tenth, and the estimate is too low."""
     louder = model(4.0)
-    low = log_z(louder, chains=100, betas=12, repeats=4, resample=0.5)
+    rule = hs.Adaptive()  # slow on a path of twelve steps
+    low = log_z(louder, chains=100, betas=12, repeats=4, resample=0.5, scale=rule)
     assert low.effective > 10
     assert low.value + 2 * low.error < truth(louder)
     assert not low.reliable
