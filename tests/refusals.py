@@ -60,7 +60,10 @@ def numbers(
             words = rf"{name} must be a number; got {re.escape(repr(value))}"
             yield f"{label}={shown(value)}", Refused(_with(call, value), TypeError, words)
         for value in (*outside, float("nan")):
-            yield f"{label}={shown(value)}", Refused(_with(call, value), ValueError, f"{name}.* must")
+            yield (
+                f"{label}={shown(value)}",
+                Refused(_with(call, value), ValueError, f"{name}.* must"),
+            )
 
 
 def choices(
@@ -75,7 +78,10 @@ def choices(
         name = re.escape(label.rpartition(" ")[2])
         for value in ("banana", example.upper() + "x", 3, None, [example], True):
             words = rf"{name} must be .*{re.escape(example)}.*got {re.escape(repr(value))}"
-            yield f"{label}={shown(value)}", Refused(_with(call, value), (ValueError, TypeError), words)
+            yield (
+                f"{label}={shown(value)}",
+                Refused(_with(call, value), (ValueError, TypeError), words),
+            )
 
 
 NOT_REAL_ARRAYS: tuple[tuple[Any, type[BaseException], str], ...] = (
@@ -110,7 +116,10 @@ def arrays(names: Mapping[str, Callable[[Any], Any]]) -> Iterator[tuple[str, Ref
     for label, call in names.items():
         name = label.rpartition(" ")[2]
         for value, error, words in NOT_REAL_ARRAYS:
-            yield f"{label}={shown(value):.40}", Refused(_with(call, value), error, f"{name} {words}")
+            yield (
+                f"{label}={shown(value):.40}",
+                Refused(_with(call, value), error, f"{name} {words}"),
+            )
 
 
 def not_bits(
@@ -121,7 +130,10 @@ def not_bits(
         name = label.rpartition(" ")[2]
         for value, error, words in NOT_BITS:
             array = np.full(shape, value)
-            yield f"{label}={shown(value)}", Refused(_with(call, array), error, f"{name} must {words}")
+            yield (
+                f"{label}={shown(value)}",
+                Refused(_with(call, array), error, f"{name} must {words}"),
+            )
 
 
 def keys(names: Mapping[str, Callable[[Any], Any]]) -> Iterator[tuple[str, Refused]]:

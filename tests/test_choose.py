@@ -79,7 +79,7 @@ def test_effective_draws_are_no_more_than_a_few_times_the_draws(found):
 
 @pytest.mark.parametrize(
     ("settings", "error"),
-    [({"seconds": 0}, ValueError), ({"kernels": []}, TypeError), ({"kernels": [3]}, TypeError)],
+    [({"seconds": 0}, ValueError), ({"kernels": []}, ValueError), ({"kernels": [3]}, TypeError)],
 )
 def test_settings_that_cannot_work_are_refused(settings, error):
     with pytest.raises(error):

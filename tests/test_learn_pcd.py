@@ -216,7 +216,8 @@ def test_an_iteration_puts_a_batch_of_chains_back():
 
 
 def test_the_scale_goes_on_from_iteration_to_iteration():
-    history = train(60, PCD(**{**SMALL.__dict__, "steps": 1})).history
+    settings = PCD(**{**SMALL.__dict__, "steps": 1})
+    history = train(60, settings, scale=hs.Adaptive()).history
     before = np.concatenate([[1.0], history["scale"][:-1]])
     needed = np.clip(before + history["acceptance"] - 0.574, 1.0, 3.0)
     np.testing.assert_allclose(history["scale"], needed, atol=1e-5)

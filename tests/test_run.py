@@ -158,7 +158,7 @@ def test_moments_of_an_ising_model_come_out():
     target = hs.Ising(np.array([[0.3, -0.2], [0.1, 0.5]]), 0.3)
     states, pi = hs.check.states(target), hs.check.probabilities(target)
     truth = pi @ states.reshape(len(pi), -1)
-    settings: dict = {"chains": 300, "warmup": 200, "draws": 400, "keep": 20, "progress": False}
+    settings: dict = {"chains": 300, "warmup": 200, "draws": 400, "keep": 5, "progress": False}
     run = hs.sample(target, hs.LBP(), **settings)
     assert run.draws is not None
     by_chain = run.draws.reshape(300, -1, 4).mean(axis=1)

@@ -174,7 +174,7 @@ def test_wrong_settings_are_refused(words):
 
 @pytest.fixture(scope="module")
 def run():
-    return hs.sample(TARGET, **SETTINGS)
+    return hs.sample(TARGET, hs.LBP(), **SETTINGS)
 
 
 def test_draws_have_one_scale_the_average(run):
@@ -184,7 +184,7 @@ def test_draws_have_one_scale_the_average(run):
 
 
 def test_extended_and_loaded_bit_for_bit(run, tmp_path):
-    shorter = hs.sample(TARGET, **{**SETTINGS, "draws": 20})
+    shorter = hs.sample(TARGET, hs.LBP(), **{**SETTINGS, "draws": 20})
     shorter.save(tmp_path / "run")
     same(hs.load(tmp_path / "run").extend(40, progress=False), run)
 
