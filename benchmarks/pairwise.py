@@ -29,7 +29,7 @@ from hopscale.tune import fitted
 
 try:
     import dimod
-    from dwave.samplers import SimulatedAnnealingSampler
+    from dwave.samplers import SimulatedAnnealingSampler  # pyright: ignore[reportMissingImports]
 except ImportError:
     dimod = None
 

@@ -175,9 +175,11 @@ def run_case(name: str, options: argparse.Namespace) -> None:
         if statistic.name in truth:
             show(statistic.name, statistic.mean, statistic.error, truth[statistic.name])
     print(f"  seconds {run.run_seconds:.1f} run + {run.compile_seconds:.1f} compile, CPU {cpu:.1f}")
-    if name == "bits":
+    if name == "bits" and found is not None:
         began = time.process_time()
-        more = run.extend(options.draws, progress=False).tempering.round_trips - found.round_trips
+        longer = run.extend(options.draws, progress=False).tempering
+        assert longer is not None
+        more = longer.round_trips - found.round_trips
         print(f"  {more / (time.process_time() - began):,.0f} round trips a second of CPU")
     for sentence in run.warnings:
         print(f"  ! {sentence}")
@@ -191,7 +193,7 @@ def show(name: str, found: float, error: float, truth: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "cases", nargs="*", default=["ising", "modes", "frustrated", "glass", "bits"]
     )

@@ -298,7 +298,7 @@ BEGIN, END = "<!-- table: benchmarks/tuning.py -->", "<!-- end of table -->"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device-sizes", action="store_true")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=1e6, help="after which none is begun")

@@ -131,7 +131,11 @@ def test_the_noise_is_what_the_law_says():
     def error(a):
         below = a < 1
         pool = tuned.Pool(
-            jnp.float32(chains), a.sum(), 0.574 * chains, below.sum(), jnp.where(below, a, 0).sum()
+            jnp.float32(chains),
+            a.sum(),
+            jnp.float32(0.574 * chains),
+            below.sum(),
+            jnp.where(below, a, 0).sum(),
         )
         return tuned._early_error(pool, law)
 
@@ -149,7 +153,11 @@ def test_climbing_chains_do_not_mislead(climb):
     a = jnp.exp(jnp.minimum(ratio, 0.0))
     below = a < 1
     pool = tuned.Pool(
-        jnp.float32(chains), a.sum(), 0.574 * chains, below.sum(), jnp.where(below, a, 0).sum()
+        jnp.float32(chains),
+        a.sum(),
+        jnp.float32(0.574 * chains),
+        below.sum(),
+        jnp.where(below, a, 0).sum(),
     )
     assert float(tuned._early_error(pool, law)) == pytest.approx(0.0, abs=0.02)
     assert (float(tuned._error(pool, law)) > 0.3) == (climb > 0)

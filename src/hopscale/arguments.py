@@ -26,15 +26,15 @@ def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) ->
     kernel.check(target)
     if scale is not None:
         instance("scale", scale, Tuner, "hs.Tuned() or hs.Fixed(R)")
-    count("chains", chains, least=1)
-    count("warmup", warmup, least=0)
-    count("draws", draws, least=1)
+    count("chains", chains, minimum=1)
+    count("warmup", warmup, minimum=0)
+    count("draws", draws, minimum=1)
     if warmup + draws > MOST_STEPS:
         raise ValueError(
             f"a run has at most {MOST_STEPS:,} steps; got warmup + draws = {warmup + draws:,}."
         )
     if chunk is not None:
-        count("chunk", chunk, least=1)
+        count("chunk", chunk, minimum=1)
 
 
 def chosen(kernel: Any, sampler: Any) -> Any:

@@ -74,19 +74,19 @@ def measure(profile: str, chains: Iterable[int], console: Console) -> tuple[list
     for name, size, count in track(
         jobs, "timing", console=console, transient=True, disable=not console.is_terminal
     ):
-        made = getattr(paper, name)(size, "C2")
-        scale = max(1, min(made.num_sites, round(FACTOR[name] * made.num_sites ** (2 / 3))))
+        target = getattr(paper, name)(size, "C2")
+        scale = max(1, min(target.num_sites, round(FACTOR[name] * target.num_sites ** (2 / 3))))
         for sampler, r in ((LBP(), scale), (GWG(), max(1, scale // 3)), (RWM(), 1)):
             cells.append(
                 Cell(
                     target=name,
                     size=size,
-                    sites=made.num_sites,
+                    sites=target.num_sites,
                     chains=count,
                     sampler=f"{type(sampler).__name__}-{r}" if r == 1 else type(sampler).__name__,
                     scale=r,
-                    milliseconds=step_milliseconds(made, sampler, r, count),
-                    reference_milliseconds=_by_reference(made, sampler, r, count),
+                    milliseconds=step_milliseconds(target, sampler, r, count),
+                    reference_milliseconds=_by_reference(target, sampler, r, count),
                 )
             )
     return cells, roofline()
@@ -183,7 +183,7 @@ def hardware() -> str:
 
 def table(cells: list[Cell], limits: Roofline) -> Table:
     """The cells as a readable table."""
-    made = Table(
+    table = Table(
         title=f"Cost of a step on {hardware()}",
         caption=(
             f"copying {limits.bytes_copied / 1e9:,.1f} GB/s; random words: kernels "
@@ -194,14 +194,14 @@ def table(cells: list[Cell], limits: Roofline) -> Table:
         box=box.SIMPLE_HEAD,
     )
     for column in ("target", "sampler"):
-        made.add_column(column, no_wrap=True)
+        table.add_column(column, no_wrap=True)
     for column in ("chains", "R", "ms/step", "steps/s", "M sites/s", "vs walk", "plain ms", "x"):
-        made.add_column(column, justify="right")
+        table.add_column(column, justify="right")
     walks = {(c.target, c.size, c.chains): c for c in cells if c.sampler == "RWM-1"}
     for c in cells:
         walk = walks[c.target, c.size, c.chains]
         slow = c.reference_milliseconds
-        made.add_row(
+        table.add_row(
             f"{c.target} {c.size}",
             c.sampler,
             f"{c.chains:,}",
@@ -214,7 +214,7 @@ def table(cells: list[Cell], limits: Roofline) -> Table:
             f"{slow / c.milliseconds:.0f}",
             end_section=c.sampler == "RWM-1",
         )
-    return made
+    return table
 
 
 def save(out: Path, cells: list[Cell], limits: Roofline) -> None:

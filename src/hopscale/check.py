@@ -164,8 +164,8 @@ def invariance(
     """
     scale = min(2.0, getattr(target, "num_sites", 1)) if scale is None else scale
     _check(target, kernel, scale)
-    count("draws", draws, least=1000)
-    count("steps", steps, least=1)
+    count("draws", draws, minimum=1000)
+    count("steps", steps, minimum=1)
     number("false_alarm", false_alarm, 0, 1, "()")
     everything, expected = states(target), probabilities(target)
     key_draw, key_step = jax.random.split(as_key(key))

@@ -176,10 +176,10 @@ class Trace:
         return self._blocks[: self._filled]
 
     def copy(self) -> "Trace":
-        made = Trace(self._blocks.shape[1:], self._capacity)
-        made.block, made._filled, made._blocks = self.block, self._filled, self.values.copy()
-        made._loose = self._loose
-        return made
+        copy = Trace(self._blocks.shape[1:], self._capacity)
+        copy.block, copy._filled, copy._blocks = self.block, self._filled, self.values.copy()
+        copy._loose = self._loose
+        return copy
 
     def state(self) -> dict[str, np.ndarray]:
         return {"block": np.asarray(self.block), "values": self.values, "loose": self._loose}

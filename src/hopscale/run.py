@@ -152,7 +152,7 @@ def extend(
     checkpoint: Any = None,
 ) -> Run:
     """`Run.extend`."""
-    validate.count("draws", draws, least=1)
+    validate.count("draws", draws, minimum=1)
     if run.resumable is None:
         raise ValueError("this run cannot go on: it is one of several that ran side by side.")
     plan, counters, arrays = run.resumable

@@ -114,12 +114,12 @@ def _write(path, plan: Plan, counters: Mapping, arrays: Mapping, interrupted: bo
     about = {**description, "counters": counters, "interrupted": interrupted, "modules": {}}
     about |= {"ratios": plan.targets[0].ratios, "cautions": list(plan.cautions)}
     about["reason"] = plan.reason
-    held = storage.pack(arrays)
+    packed = storage.pack(arrays)
     for name, part in _plan_parts(plan).items():
         spec, leaves = _spec(part)
         about["modules"][name] = spec
-        held |= {f"{name}/{place}": np.asarray(leaf) for place, leaf in leaves.items()}
-    storage.write(path, KIND, about, held)
+        packed |= {f"{name}/{place}": np.asarray(leaf) for place, leaf in leaves.items()}
+    storage.write(path, KIND, about, packed)
 
 
 def _description(plan: Plan) -> dict[str, Any]:
@@ -264,10 +264,10 @@ def _rebuilt(spec: dict[str, Any], arrays: Mapping[str, np.ndarray], place: str 
     if "tuple" in spec:
         return tuple(items.values())
     cls = _found(spec["module"], spec["class"])
-    made = object.__new__(cls)
+    module = object.__new__(cls)
     for name, item in items.items():
-        object.__setattr__(made, name, item)
-    return made
+        object.__setattr__(module, name, item)
+    return module
 
 
 def _found(module: str, name: str) -> Any:

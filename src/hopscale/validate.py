@@ -21,12 +21,12 @@ def instance(name: str, value: Any, needed: type, example: str) -> None:
         raise TypeError(f"{name} must be such as {example}; got {what}.")
 
 
-def count(name: str, value: Any, least: int) -> None:
-    """Raise unless value is an integer of at least `least`."""
+def count(name: str, value: Any, minimum: int) -> None:
+    """Raise unless value is an integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer; got {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}; got {value}.")
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}; got {value}.")
 
 
 def number(name: str, value: Any, low: float, high: float, ends: str = "[]") -> None:
@@ -135,9 +135,9 @@ def as_key(key: Any) -> Key[Array, ""]:
                 f"a seed has at most 64 bits and no sign, from 0 to 2^64 - 1; got {key}."
             )
         low, high = int(key) % 2**32, int(key) // 2**32
-        made = jax.random.key(np.uint32(low))
+        key = jax.random.key(np.uint32(low))
         # JAX alone would take the lower half of a seed only.
-        return jax.random.fold_in(made, np.uint32(high)) if high else made
+        return jax.random.fold_in(key, np.uint32(high)) if high else key
     if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.shape == ():
             return key

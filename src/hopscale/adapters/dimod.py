@@ -156,7 +156,7 @@ class Sampler(dimod.Sampler, dimod.Initialized):
 def _betas(model: Pairwise, span, sweeps, per_beta, kind: str, custom) -> np.ndarray:
     """The inverse temperatures of a schedule."""
     choice("beta_schedule_type", kind, SCHEDULES)
-    count("num_sweeps_per_beta", per_beta, least=1)
+    count("num_sweeps_per_beta", per_beta, minimum=1)
     if (kind == "custom") != (custom is not None):
         raise ValueError("beta_schedule is needed for, and only for, beta_schedule_type='custom'.")
     if kind == "custom":
@@ -168,7 +168,7 @@ def _betas(model: Pairwise, span, sweeps, per_beta, kind: str, custom) -> np.nda
             )
     else:
         sweeps = 1000 if sweeps is None else sweeps
-        count("num_sweeps", sweeps, least=1)
+        count("num_sweeps", sweeps, minimum=1)
         low, high = beta_range(model) if span is None else map(float, span)
         if sweeps % per_beta:
             raise ValueError("num_sweeps must be a multiple of num_sweeps_per_beta.")

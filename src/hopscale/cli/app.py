@@ -36,5 +36,5 @@ def about(
 
 def console() -> Console:
     """Tables keep their columns where no terminal says how wide it is."""
-    made = Console()
-    return made if made.is_terminal else Console(width=110)
+    screen = Console()
+    return screen if screen.is_terminal else Console(width=110)

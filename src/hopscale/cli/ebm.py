@@ -104,7 +104,7 @@ def ebm(
     from hopscale.learn import networks, recipes
     from hopscale.validate import count
 
-    count("--long-run", long_run, least=0)
+    count("--long-run", long_run, minimum=0)
     images = load_data(data, data_dir)
     recipe = recipes.recipe_for(images.shape)
     asked = given(

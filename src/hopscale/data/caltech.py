@@ -22,6 +22,6 @@ def load(root: Path) -> DataSet:
     """
     import scipy.io
 
-    held = scipy.io.loadmat(io.BytesIO(read(root, SPLIT_1)))
-    columns = [held[f"{split}_data"].reshape(-1, 28, 28) for split in ("train", "val", "test")]
+    arrays = scipy.io.loadmat(io.BytesIO(read(root, SPLIT_1)))
+    columns = [arrays[f"{split}_data"].reshape(-1, 28, 28) for split in ("train", "val", "test")]
     return DataSet("caltech", *((1 - c.transpose(0, 2, 1)).astype(np.int8) for c in columns))

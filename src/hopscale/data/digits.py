@@ -18,8 +18,8 @@ def load() -> DataSet:
     """
     with (
         resources.files("hopscale.data").joinpath("digits.npz").open("rb") as stream,
-        np.load(stream) as held,
+        np.load(stream) as arrays,
     ):
-        bits = np.unpackbits(held["bits"], axis=1).reshape(-1, 8, 8).astype(np.int8)
+        bits = np.unpackbits(arrays["bits"], axis=1).reshape(-1, 8, 8).astype(np.int8)
     turn = np.arange(len(bits)) % 7
     return DataSet("digits", bits[turn < 5], bits[turn == 5], bits[turn == 6])

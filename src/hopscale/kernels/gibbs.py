@@ -37,7 +37,7 @@ class BlockGibbs(Kernel):
     informed: ClassVar[bool] = False
 
     def __check_init__(self):
-        count("pairs", self.pairs, least=1)
+        count("pairs", self.pairs, minimum=1)
 
     def check(self, target: Target) -> None:
         if not isinstance(target, RBM):
@@ -112,7 +112,7 @@ class Gibbs(Kernel):
             ("implementation", IMPLEMENTATIONS),
         ):
             choice(field, getattr(self, field), choices)
-        count("sweeps", self.sweeps, least=1)
+        count("sweeps", self.sweeps, minimum=1)
 
     def check(self, target: Target) -> None:
         if self.order == "coloured" and target.sweep() is None:

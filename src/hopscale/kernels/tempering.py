@@ -83,7 +83,7 @@ class Tempering(Kernel):
 
     def __check_init__(self):
         if self.levels is not None:
-            count("levels", self.levels, least=2)
+            count("levels", self.levels, minimum=2)
         choice("reference", self.reference, REFERENCES)
         if self.kernel is not None:
             instance("kernel", self.kernel, Kernel, "hs.LBP()")

@@ -98,10 +98,10 @@ def log_z(
     """
     began = time.perf_counter()
     base = _base(target, base)
-    count("chains", chains, least=2)
-    count("repeats", repeats, least=1)
+    count("chains", chains, minimum=2)
+    count("repeats", repeats, minimum=1)
     number("resample", resample, 0, 1)
-    count("steps", steps, least=1)
+    count("steps", steps, minimum=1)
     _check_size(target, chains, betas, steps, repeats)
     samples = None if reverse_from is None else _samples(reverse_from, target, chains)
     path = Tempered(base, target, 0.0)
@@ -160,7 +160,7 @@ def _samples(samples: Any, target: Target, chains: int) -> np.ndarray:
 def _check_size(target: Target, chains: int, betas: Any, by_beta: int, repeats: int) -> None:
     """Raise for a path that is too long, or for more chains than fit."""
     if isinstance(betas, int | np.integer):
-        count("betas", betas, least=1)
+        count("betas", betas, minimum=1)
         steps = int(betas) * by_beta
     else:
         steps = np.size(betas) * by_beta

@@ -61,8 +61,8 @@ def read(
     except FileError as error:
         raise CheckpointError(str(error)) from error
     if fingerprint is not None:
-        held = {**found.about.get("notes", {}), **found.about["fingerprint"]}
-        differ = differences(held, {**(notes or {}), **fingerprint})
+        stored = {**found.about.get("notes", {}), **found.about["fingerprint"]}
+        differ = differences(stored, {**(notes or {}), **fingerprint})
         if differ:
             raise CheckpointError(
                 f"{path} is of another run: {'; '.join(differ)}. Resume with the settings it was "

@@ -55,7 +55,7 @@ def log_likelihood(target: Target, data, normalizer: LogZ, batch: int = 500) -> 
     if not isinstance(target, Target) or target.num_states != 2:
         raise TypeError(f"target must be a hopscale target over bits; got {target!r:.80}.")
     instance("normalizer", normalizer, LogZ, "hs.learn.log_z(target)")
-    count("batch", batch, least=1)
+    count("batch", batch, minimum=1)
     x = bits("data", data)
     if x.shape[1:] != target.shape or len(x) == 0:
         raise ValueError(

@@ -41,8 +41,8 @@ def measure_log_z(
         chains, repeats, key: as for `log_z`.
         options: further ones of `log_z`: betas, steps, resample, kernel, scale, keep, progress.
     """
-    count("components", components, least=0)
-    count("settle", settle, least=0)
+    count("components", components, minimum=0)
+    count("settle", settle, minimum=0)
     samples = np.asarray(samples)[np.random.default_rng(key).permutation(len(samples))]
     if data is None:
         data, samples = np.split(samples, [len(samples) // 2])

@@ -109,8 +109,8 @@ class Mixture(Target):
             key: a seed or a JAX key, for where it begins.
         """
         x = bits("data", data)
-        count("components", components, least=1)
-        count("iterations", iterations, least=1)
+        count("components", components, minimum=1)
+        count("iterations", iterations, minimum=1)
         number("margin", margin, 0.0, 0.5, "()")
         if x.ndim < 2 or len(x) < components:
             raise ValueError(

@@ -125,7 +125,7 @@ class ResNet(eqx.Module):
         precision: str = "default",
         start: str = "he",
     ):
-        count("channels", channels, least=1)
+        count("channels", channels, minimum=1)
         keys = jax.random.split(as_key(key), 10)
         strides = (2, 2, 1, 1, 1, 1, 1, 1)
         self.enter = Conv(1, channels, key=keys[0], precision=precision, start=start)
@@ -161,7 +161,7 @@ class CNN(eqx.Module):
         precision: str = "default",
         start: str = "he",
     ):
-        count("channels", channels, least=1)
+        count("channels", channels, minimum=1)
         keys = jax.random.split(as_key(key), 4)
         sizes = ((1, channels, 1), (channels, 2 * channels, 2), (2 * channels, 2 * channels, 2))
         self.convs = [
@@ -192,8 +192,8 @@ class MLP(eqx.Module):
     layers: eqx.nn.MLP
 
     def __init__(self, shape, channels: int = 64, key: int | Key[Array, ""] = 0, depth: int = 2):
-        count("channels", channels, least=1)
-        count("depth", depth, least=1)
+        count("channels", channels, minimum=1)
+        count("depth", depth, minimum=1)
         sites = math.prod(validate.shape(shape))
         self.layers = eqx.nn.MLP(
             sites, "scalar", channels, depth, activation=jax.nn.silu, key=as_key(key)

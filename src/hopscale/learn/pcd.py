@@ -74,8 +74,8 @@ class PCD:
 
     def __post_init__(self):
         for name in ("steps", "batch", "buffer", "patience"):
-            count(name, getattr(self, name), least=1)
-        count("warmup", self.warmup, least=0)
+            count(name, getattr(self, name), minimum=1)
+        count("warmup", self.warmup, minimum=0)
         if self.buffer < self.batch:
             raise ValueError(
                 f"the buffer must hold at least a batch of {self.batch} chains; got {self.buffer}."

@@ -38,7 +38,7 @@ def filters(rbm: RBM, number: int = 100, columns: int | None = None, title: str 
     percentile of what is shown.
     """
     instance("rbm", rbm, RBM, "hs.paper.rbm(400)")
-    count("number", number, least=1)
+    count("number", number, minimum=1)
     order = np.argsort(-np.linalg.norm(np.asarray(rbm.weights), axis=1), kind="stable")
     weights = np.asarray(rbm.weights)[order[:number]].reshape(-1, *rbm.shape)
     bound = float(np.quantile(np.abs(weights), 0.995))
@@ -77,7 +77,7 @@ def _figure(images: np.ndarray, columns: int | None, title: str, line: float, **
 def _layout(n: int, columns: int | None) -> tuple[int, int]:
     """Rows and columns; wider than high, and full if a divisor of n is near the square root."""
     if columns is not None:
-        count("columns", columns, least=1)
+        count("columns", columns, minimum=1)
     root = math.isqrt(n - 1) + 1
     full = (c for c in range(root, 2 * root) if n % c == 0)
     columns = min(columns or next(full, root), n)

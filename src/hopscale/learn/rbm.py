@@ -209,7 +209,7 @@ def train_rbm(
     recipe = RBMRecipe() if recipe is None else recipe
     instance("data", data, DataSet, 'hs.data.load("digits")')
     instance("recipe", recipe, RBMRecipe, "hs.learn.RBMRecipe(hidden=400)")
-    count("epochs", epochs, least=1)
+    count("epochs", epochs, minimum=1)
     if resume and file is None:
         raise ValueError("resume goes on from a file: give the one that training wrote.")
     place = None if file is None else Path(file)

@@ -43,7 +43,7 @@ class RBMRecipe:
 
     def __post_init__(self):
         for name in ("hidden", "cd", "batch"):
-            count(name, getattr(self, name), least=1)
+            count(name, getattr(self, name), minimum=1)
         number("rate", self.rate, 0, float("inf"), "()")
         if not isinstance(self.persistent, bool):
             raise TypeError(f"persistent must be True or False; got {self.persistent!r}.")
@@ -154,5 +154,5 @@ def versions() -> dict[str, str]:
 
     import hopscale
 
-    made = {m.__name__: m.__version__ for m in (hopscale, jax, np, optax)}
-    return {**made, "python": platform.python_version()}
+    versions = {m.__name__: m.__version__ for m in (hopscale, jax, np, optax)}
+    return {**versions, "python": platform.python_version()}

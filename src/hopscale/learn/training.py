@@ -135,12 +135,12 @@ def _check(model, data, settings, iterations, every, minutes, chunk) -> np.ndarr
         raise ValueError(
             f"data must hold states of the model's shape {model.shape}; got {data.shape[1:]}."
         )
-    count("iterations", iterations, least=1)
+    count("iterations", iterations, minimum=1)
     if iterations > MOST_STEPS:
         raise ValueError(f"there can be {MOST_STEPS:,} iterations at most; got {iterations:,}.")
-    count("every", every, least=1)
+    count("every", every, minimum=1)
     if chunk is not None:
-        count("chunk", chunk, least=1)
+        count("chunk", chunk, minimum=1)
     if minutes is not None:
         number("minutes", minutes, 0, float("inf"), "(]")
     needed = data.nbytes + settings.buffer * model.num_sites

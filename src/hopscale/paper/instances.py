@@ -122,7 +122,7 @@ def fhmm(
             "written" variant and means 1.15 in "table".
     """
     _check(config, variant=(variant, ("written", "table")), axis=(axis, ("time", "factor")))
-    count("factors", factors, least=1)
+    count("factors", factors, minimum=1)
     _check_size(size, sites_per_size=factors)
     key_weights, key_bias, key_hidden, key_noise = jax.random.split(as_key(key), 4)
     weights = jax.random.normal(key_weights, (factors,))
@@ -168,7 +168,7 @@ def _chains(key, shape: tuple[int, int], stay: float, first: float, axis: str):
 
 def _check_size(size: int, sites_per_size: int = 1) -> None:
     """Raise for more sites than this machine can hold numbers for."""
-    count("size", size, least=1)
+    count("size", size, minimum=1)
     # A number for each site, and two more while the instance is made.
     fits(f"an instance of size {size:,}", 12 * size * sites_per_size, "Use a smaller size.")
 

@@ -118,8 +118,8 @@ class Clamped(Target):
         )
         values = move.values
         if values is not None:
-            held = self.template.reshape(-1).astype(values.dtype)
-            values = held.at[self.free_sites].set(values)
+            template = self.template.reshape(-1).astype(values.dtype)
+            values = template.at[self.free_sites].set(values)
         moved = nobody.at[self.free_sites].set(move.moved)
         return Move(choice=choice, moved=moved, values=values)
 

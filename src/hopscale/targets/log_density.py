@@ -51,7 +51,7 @@ class LogDensity(Target):
     def __init__(self, fn, shape, num_states: int = 2, ratios: str = "auto", dtype=None):
         self.fn = fn
         self.shape = validate.shape(shape)
-        validate.count("num_states", num_states, least=2)
+        validate.count("num_states", num_states, minimum=2)
         self.num_states = int(num_states)
         self.ratios = ratios
         if ratios == "auto" and math.prod(self.shape) * (self.num_states - 1) <= SMALL:

@@ -34,7 +34,7 @@ class Potts(Target):
     field: Float[Array, "*shape values"]
 
     def __init__(self, couplings: Any, num_states: int, field: Any = None):
-        count("num_states", num_states, least=2)
+        count("num_states", num_states, minimum=2)
         h = np.zeros(num_states) if field is None else np.asarray(as_parameter("field", field))
         if h.ndim == 0 or h.shape[-1] != num_states:
             raise ValueError(

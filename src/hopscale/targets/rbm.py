@@ -110,7 +110,7 @@ class RBM(Target):
             steps: how many pairs of draws.
         """
         key = as_key(key)
-        count("steps", steps, least=0)
+        count("steps", steps, minimum=0)
         x = bits("x", x)
         self._flat(x)  # raises for states of another shape
         return _gibbs(self, key, jnp.asarray(x), int(steps))

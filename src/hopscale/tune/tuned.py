@@ -12,6 +12,7 @@ The limits only set how large the steps of both are; where they end, measurement
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -336,6 +337,6 @@ def _acceptance(log_s):
     return 2.0 * ndtr(-0.5 * jnp.exp(log_s))
 
 
-def _log_mills(t, log_ndtr=log_ndtr):
+def _log_mills(t, log_ndtr: Callable = log_ndtr):
     """log of Mills' ratio, Phi(-t) / phi(t)."""
     return log_ndtr(-t) + 0.5 * t * t + 0.5 * np.log(2 * np.pi)
