@@ -178,7 +178,9 @@ def test_wrong_arguments_say_what_is_right(tmp_path):
     assert "no experiment 'isng'" in fails("reproduce", "isng", *out)
     assert "quick or paper" in fails("reproduce", "--profile", "slow", *out)
     (tmp_path / "file").write_text("")
-    assert "must be a folder" in fails("reproduce", "finite", "--out", str(tmp_path / "file"))
+    assert "there is a file of that name" in fails(
+        "reproduce", "finite", "--out", str(tmp_path / "file")
+    )
     assert "there is no" in fails("report", *out)
     assert "there is no" in fails("results", "export", str(tmp_path / "x.csv"), *out)
     assert "there is no" in fails("results", "import", str(tmp_path / "x.csv"), *out)
