@@ -125,9 +125,11 @@ def _step(program, noise, number, first, active, tune, visit, prepare, chains: C
         target, chains, memory = prepare(number, chains, memory)
     states, info = step_chains(program.kernel, target, noise, chains)
     scales = program.kernel.scale_range(target)
-    tuned = program.tuner.update(chains.tuner, info, scales)  # type: ignore[arg-type]
-    tuner = chains.tuner if tune is False else _where(tune, tuned, chains.tuner)
-    after = Chains(states=states, tuner=tuner)
+
+    def tuned(before: TunerState) -> TunerState:
+        return program.tuner.update(before, info, scales)  # type: ignore[arg-type]
+
+    after = Chains(states=states, tuner=_if(tune, active is None, tuned, chains.tuner))
     if active is not None:
         after = _where(active, after, before)
     if visit is not None:
@@ -180,6 +182,19 @@ def _refreshed(program: Program, states: ChainState, fresh: Bool[Array, ""]) -> 
         return jax.vmap(lambda one: program.kernel.refreshed(program.target, one))(states)
 
     return jax.lax.cond(fresh, again, lambda same: same, states)
+
+
+def _if(condition, branch: bool, function: Callable, value):
+    """function(value) if the condition holds, else the value.
+
+    A branch costs nothing where it is not taken, but a GPU would have to ask the host; there both
+    are computed.
+    """
+    if isinstance(condition, bool):
+        return function(value) if condition else value
+    if branch:
+        return jax.lax.cond(condition, function, lambda same: same, value)
+    return _where(condition, function(value), value)
 
 
 def _where(condition, new, old):
