@@ -10,6 +10,7 @@ import pytest
 import hopscale as hs
 from hopscale.move import apply
 from hopscale.select import listed
+from hopscale.targets.powered import Powered
 from small import small_rbm, small_targets
 
 SITES, VALUES = [3, 1], [1, 0]
@@ -126,9 +127,13 @@ def test_a_run_in_paints(tmp_path):
 
 
 def test_an_open_choice_of_ratios_passes_through():
-    given = hs.clamp(hs.LogDensity(lambda x: jnp.sum(x), (40,)), [0], 1)
-    assert given.ratios == "auto"
-    assert given.decided("exact").target.ratios == "exact"
+    density = hs.LogDensity(lambda x: jnp.sum(x), (40,))
+    fair = hs.Bernoulli(np.full(40, 0.5))
+    derived = (hs.clamp(density, [0], 1), hs.Tempered(fair, density, 0.5), Powered(density, 0.5))
+    for given in derived:
+        assert given.ratios == "auto"
+        assert given.decided("exact").target.ratios == "exact"
+        assert given.decided("exact").ratios == "exact"
 
 
 BAD: dict[str, Any] = {

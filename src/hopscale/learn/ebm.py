@@ -1,6 +1,7 @@
 """Energy-based models as targets."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -35,6 +36,9 @@ class EBM(Target):
     network: Callable
     base: Bernoulli
 
+    num_states: ClassVar[int] = 2
+    ratios: ClassVar[str] = "gradient"
+
     def __init__(self, network, base):
         self.network = network
         self.base = base if isinstance(base, Bernoulli) else Bernoulli(base)
@@ -56,14 +60,6 @@ class EBM(Target):
     @property
     def shape(self):
         return self.base.shape
-
-    @property
-    def num_states(self):
-        return 2
-
-    @property
-    def ratios(self):
-        return "gradient"
 
     @property
     def dtype(self):

@@ -1,5 +1,7 @@
 """A mixture of independent bits: a base from which annealing has a shorter way."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -31,6 +33,9 @@ class Mixture(Target):
     weights: Float[Array, " components"]
     p: Float[Array, "components *shape"]
 
+    num_states: ClassVar[int] = 2
+    ratios: ClassVar[str] = "exact"
+
     def __init__(self, weights, p):
         self.p = as_parameter("p", p)
         self.weights = as_parameter("weights", weights, ndim=1).astype(self.p.dtype)
@@ -54,14 +59,6 @@ class Mixture(Target):
     @property
     def shape(self):
         return self.p.shape[1:]
-
-    @property
-    def num_states(self):
-        return 2
-
-    @property
-    def ratios(self):
-        return "exact"
 
     @property
     def dtype(self):

@@ -1,6 +1,6 @@
 """Which columns explain a response: linear regression with a spike and a slab."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -81,6 +81,9 @@ class VariableSelection(Target):
     max_size: int = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
 
+    num_states: ClassVar[int] = 2
+    ratios: ClassVar[str] = "exact"
+
     def __init__(
         self,
         X,
@@ -118,14 +121,6 @@ class VariableSelection(Target):
     @property
     def shape(self):
         return (self.rows.shape[0],)
-
-    @property
-    def num_states(self):
-        return 2
-
-    @property
-    def ratios(self):
-        return "exact"
 
     @property
     def dtype(self):

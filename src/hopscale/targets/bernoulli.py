@@ -1,5 +1,7 @@
 """Independent bits."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -37,6 +39,8 @@ class Bernoulli(Target):
     log_all_zero: Float[Array, ""]
     ratios: str = eqx.field(static=True)
 
+    num_states: ClassVar[int] = 2
+
     def __init__(self, p, ratios: str = "exact"):
         self.p = as_parameter("p", p)
         self.logit, self.log_all_zero = _logarithms(self.p)
@@ -60,10 +64,6 @@ class Bernoulli(Target):
     @property
     def shape(self):
         return self.p.shape
-
-    @property
-    def num_states(self):
-        return 2
 
     @property
     def dtype(self):

@@ -9,9 +9,10 @@ from jaxtyping import Array, Bool, Int
 
 from hopscale.move import Choice, Move
 from hopscale.target import Evaluation, State, Target, as_evaluation
+from hopscale.targets.derived import Derived
 
 
-class Clamped(Target):
+class Clamped(Derived):
     r"""A target given the values of some of its sites, as `clamp` makes it.
 
     $$\pi(x_F \mid x_C = v) \propto \pi(x_F, v)$$
@@ -38,25 +39,6 @@ class Clamped(Target):
     @property
     def shape(self):
         return self.free_sites.shape
-
-    @property
-    def num_states(self):
-        return self.target.num_states
-
-    @property
-    def ratios(self):
-        return self.target.ratios
-
-    @property
-    def dtype(self):
-        return self.target.dtype
-
-    def updates(self, ratios: bool) -> bool:
-        return self.target.updates(ratios)
-
-    def decided(self, ratios: str) -> "Clamped":
-        target = self.target.decided(ratios)
-        return Clamped(target, self.free_sites, self.clamped_sites, self.template)
 
     def full(self, x: ArrayLike) -> np.ndarray:
         """States of all sites, given those of the free ones: of shape (..., *shape).

@@ -1,5 +1,7 @@
 """The factorial hidden Markov model's posterior."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -45,6 +47,8 @@ class FHMM(Target):
     axis: str = eqx.field(static=True)
     ratios: str = eqx.field(static=True)
 
+    num_states: ClassVar[int] = 2
+
     def __init__(
         self,
         observations,
@@ -83,10 +87,6 @@ class FHMM(Target):
     @property
     def shape(self):
         return (self.observations.size, self.weights.size)
-
-    @property
-    def num_states(self):
-        return 2
 
     @property
     def dtype(self):

@@ -1,6 +1,7 @@
 """Spins on an open lattice."""
 
 from functools import partial
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -32,6 +33,8 @@ class Ising(Target):
     coupling: tuple[Float[Array, "..."], ...]
     ratios: str = eqx.field(static=True)
 
+    num_states: ClassVar[int] = 2
+
     def __init__(self, field, coupling, ratios: str = "exact"):
         self.field = as_parameter("field", field)
         if isinstance(coupling, tuple | list):
@@ -61,10 +64,6 @@ class Ising(Target):
     @property
     def shape(self):
         return self.field.shape
-
-    @property
-    def num_states(self):
-        return 2
 
     @property
     def dtype(self):

@@ -1,6 +1,6 @@
 """Spins with pairwise couplings on any graph."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -39,6 +39,9 @@ class Pairwise(Target):
     offset: Float[Array, ""]
     bits: bool = eqx.field(static=True)
 
+    num_states: ClassVar[int] = 2
+    ratios: ClassVar[str] = "exact"
+
     def __init__(self, couplings: Any, field: Any = None, bits: bool = False):
         given = np.zeros(()) if field is None else np.asarray(as_parameter("field", field))
         given = given.astype(np.float64)
@@ -64,14 +67,6 @@ class Pairwise(Target):
     @property
     def shape(self):
         return self.field.shape
-
-    @property
-    def num_states(self):
-        return 2
-
-    @property
-    def ratios(self):
-        return "exact"
 
     @property
     def dtype(self):

@@ -1,6 +1,6 @@
 """Sites of several values on any graph, whose neighbours agree or differ."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,8 @@ class Potts(Target):
 
     graph: Graph
     field: Float[Array, "*shape values"]
+
+    ratios: ClassVar[str] = "exact"
 
     def __init__(self, couplings: Any, num_states: int, field: Any = None):
         count("num_states", num_states, minimum=2)
@@ -76,10 +78,6 @@ class Potts(Target):
     @property
     def num_states(self):
         return self.field.shape[-1]
-
-    @property
-    def ratios(self):
-        return "exact"
 
     @property
     def dtype(self):

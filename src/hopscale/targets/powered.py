@@ -7,9 +7,10 @@ from jaxtyping import Array, Float
 from hopscale.move import Move
 from hopscale.sweep import PairSweep, Rule, Sweep
 from hopscale.target import Evaluation, State, Target, as_parameter
+from hopscale.targets.derived import Derived
 
 
-class Powered(Target):
+class Powered(Derived):
     r"""A target to the power of an inverse temperature, $\log \pi_\beta(x) = \beta \log \pi(x)$.
 
     At $\beta = 0$ all states are alike; large $\beta$ leaves the most probable ones. What the
@@ -30,21 +31,6 @@ class Powered(Target):
     @property
     def shape(self):
         return self.target.shape
-
-    @property
-    def num_states(self):
-        return self.target.num_states
-
-    @property
-    def ratios(self):
-        return self.target.ratios
-
-    @property
-    def dtype(self):
-        return self.target.dtype
-
-    def updates(self, ratios: bool) -> bool:
-        return self.target.updates(ratios)
 
     def at(self, beta: Float[Array, ""]) -> "Powered":
         """The distribution at another beta."""

@@ -1,5 +1,7 @@
 """The restricted Boltzmann machine, its hidden units summed out."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -42,6 +44,8 @@ class RBM(Target):
     hidden_bias: Float[Array, " hidden"]
     ratios: str = eqx.field(static=True)
 
+    num_states: ClassVar[int] = 2
+
     def __init__(self, weights, visible_bias, hidden_bias, ratios: str = "gradient"):
         weights = as_parameter("weights", weights)
         self.visible_bias = as_parameter("visible_bias", visible_bias).astype(weights.dtype)
@@ -71,10 +75,6 @@ class RBM(Target):
     @property
     def shape(self):
         return self.visible_bias.shape
-
-    @property
-    def num_states(self):
-        return 2
 
     @property
     def dtype(self):

@@ -9,9 +9,10 @@ from jaxtyping import Array, Float
 from hopscale.move import Move
 from hopscale.sweep import Rule, SpinSweep
 from hopscale.target import Evaluation, State, Target, as_parameter, has_values
+from hopscale.targets.derived import Derived
 
 
-class Tempered(Target):
+class Tempered(Derived):
     r"""The geometric mixture of a base and a target.
 
     $$\log \pi_\beta(x) = (1 - \beta) \log \pi_0(x) + \beta \log \pi(x)$$
@@ -55,22 +56,8 @@ class Tempered(Target):
         return self.target.shape
 
     @property
-    def num_states(self):
-        return self.target.num_states
-
-    @property
-    def ratios(self):
-        return "auto" if "auto" in (self.base.ratios, self.target.ratios) else self.target.ratios
-
-    def decided(self, ratios: str) -> "Tempered":
-        return Tempered(self.base.decided(ratios), self.target.decided(ratios), self.beta)
-
-    @property
-    def dtype(self):
-        return self.target.dtype
-
-    def updates(self, ratios: bool) -> bool:
-        return self.base.updates(ratios) or self.target.updates(ratios)
+    def parts(self):
+        return (self.base, self.target)
 
     def at(self, beta: Float[Array, ""]) -> "Tempered":
         """The distribution at another beta."""

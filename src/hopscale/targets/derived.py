@@ -1,0 +1,40 @@
+"""What all targets share that are made of other targets: tempered, to a power, conditioned."""
+
+from typing import Self
+
+import equinox as eqx
+
+from hopscale.target import Target
+
+
+class Derived(Target):
+    """A target whose sites are those of `target`, or some of them.
+
+    Number of values, precision and the kind of ratios are the inner target's. A subclass says what
+    shape a state has, and evaluates. `parts` are all targets it is made of.
+    """
+
+    target: eqx.AbstractVar[Target]
+
+    @property
+    def parts(self) -> tuple[Target, ...]:
+        return (self.target,)
+
+    @property
+    def num_states(self):
+        return self.target.num_states
+
+    @property
+    def dtype(self):
+        return self.target.dtype
+
+    @property
+    def ratios(self):
+        return "auto" if any(p.ratios == "auto" for p in self.parts) else self.target.ratios
+
+    def updates(self, ratios: bool) -> bool:
+        return any(part.updates(ratios) for part in self.parts)
+
+    def decided(self, ratios: str) -> Self:
+        parts = tuple(part.decided(ratios) for part in self.parts)
+        return eqx.tree_at(lambda t: t.parts, self, parts)
