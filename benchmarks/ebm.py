@@ -1,17 +1,31 @@
 """What a step of adaptive LBP costs on a deep energy-based model, and how fast one learns.
 
 Run: python benchmarks/ebm.py [--channels 64 --size 28 --batch 100 --steps 100 --repeats 10
-                               --precision default,bfloat16 --learn 15,40 --seconds 10 --out FILE]
+                               --precision default,bfloat16 --learn 15,40 --seconds 10
+                               --model CHECKPOINT --lock FILE --out FILE]
 
-For each precision: a walk of K steps against the K + 1 value-and-gradients of the network that it
-contains, chains side by side, in one compiled loop each; and, for each number of steps in
---learn, iterations a second of persistent contrastive divergence.
+For each precision, all compiled with CUDA graphs where there are any:
+
+- pass: a value-and-gradient of the network at all chains' states; gradient: that of an
+  iteration, with respect to the weights, at twice as many states;
+- walk: K steps as training takes them, over the K + 1 passes in it;
+- sample: steps of `hs.sample`, over as many passes;
+- many: a pass of each of --models models in one program;
+- learn, for each number of steps in --learn: an iteration of persistent contrastive divergence,
+  over its floor, steps + 1 passes and a gradient.
+
+Processes with the same --lock take turns at measuring. XLA_FLAGS are part of the output: on an
+NVIDIA GPU, compare --xla_gpu_force_conv_nhwc=true.
 On a CPU: python benchmarks/ebm.py --channels 8 --size 8 --steps 20 --seconds 2 --learn 5
 """
 
 import argparse
+import contextlib
+import fcntl
 import json
+import os
 import time
+import warnings
 from pathlib import Path
 
 import equinox as eqx
@@ -20,7 +34,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import hopscale as hs
-from hopscale.learn import EBM, PCD, ResNet, pcd
+from hopscale.compiling import compiled
+from hopscale.learn import EBM, PCD, ResNet, checkpoint, packing, pcd
 from hopscale.learn.health import RECORDED
 
 
@@ -32,9 +47,24 @@ def arguments():
     parser.add_argument("--precision", default="default,bfloat16")
     parser.add_argument("--balance", default="sqrt")
     parser.add_argument("--learn", default="15,40")
+    parser.add_argument("--draws", type=int, default=1_000, help="of hs.sample")
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--models", type=int, default=0, help="side by side in one program")
+    parser.add_argument("--model", type=Path, help="whose weights to use, instead of random ones")
+    parser.add_argument("--lock", type=Path)
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
+
+
+@contextlib.contextmanager
+def turn(options):
+    """While no other process with the same lock is measuring."""
+    if options.lock is None:
+        yield
+        return
+    with options.lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def timed(function) -> float:
@@ -43,14 +73,15 @@ def timed(function) -> float:
     return time.perf_counter() - began
 
 
-def seconds_of(functions, repeats: int) -> tuple[list[float], list[float]]:
+def seconds_of(options, functions) -> tuple[list[float], list[float]]:
     """The best timing of each function, taken in turns, and what the first calls took."""
     first = [timed(function) for function in functions]
-    times = [[timed(function) for function in functions] for _ in range(repeats)]
+    with turn(options):
+        times = [[timed(function) for function in functions] for _ in range(options.repeats)]
     return np.min(times, axis=0).tolist(), first
 
 
-def evaluations(model: EBM, x, number: int):
+def _evaluations(model: EBM, x, number):
     """`number` value-and-gradients, one after the other: each state depends on the last result."""
 
     def once(_, x):
@@ -62,73 +93,162 @@ def evaluations(model: EBM, x, number: int):
     return jax.lax.fori_loop(0, number, once, x)
 
 
+evaluations = compiled()(_evaluations)
+
+
+@compiled()
+def evaluations_of_many(models: EBM, x, number):
+    """The same for models side by side in one program, with the same states."""
+    each = eqx.if_array(0)
+    return eqx.filter_vmap(_evaluations, in_axes=(each, None, None))(models, x, number)
+
+
+@compiled()
+def gradients(network, base, x, number):
+    """`number` gradients with respect to the weights, one after the other, of a batch and x."""
+    arrays, rest = eqx.partition(network, eqx.is_inexact_array)
+
+    def once(_, arrays):
+        energies = lambda arrays: pcd._objective(eqx.combine(arrays, rest), base, x, 1 - x, 0.0)[0]  # noqa: E731
+        slope = jax.grad(energies)(arrays)
+        return jax.tree.map(lambda a, b: a - 1e-30 * b, arrays, slope)
+
+    return jax.lax.fori_loop(0, number, once, arrays)
+
+
+def model_of(options, precision: str, data) -> EBM:
+    network = ResNet(options.channels, 0, precision)
+    if options.model is None:
+        return EBM(network, hs.learn.base_of(data))
+    found = checkpoint.find(options.model)
+    return EBM(packing.load_weights(found, network), found.arrays["base"])
+
+
+def data_of(options) -> np.ndarray:
+    """Samples of the model, or independent bits."""
+    shape = (options.size, options.size)
+    if options.model is not None:
+        return packing.load_samples(checkpoint.find(options.model), shape)
+    rng = np.random.default_rng(0)
+    means = rng.uniform(0.02, 0.5, shape)
+    return (rng.random((max(1000, options.batch), *shape)) < means).astype(np.int8)
+
+
 def training_of(options, model: EBM, data, settings: PCD) -> pcd.Training:
     kernel = hs.LBP(options.balance)
     return pcd.Training.of(jax.random.key(0), model, data, kernel, hs.Adaptive(), settings)
 
 
 def step_cost(options, precision: str, data) -> dict:
-    """A walk against the passes through the network in it."""
+    """A walk against the passes through the network in it, and a gradient."""
     settings = PCD(steps=options.steps, batch=options.batch, buffer=options.batch)
-    model = EBM(ResNet(options.channels, 0, precision), hs.learn.base_of(data))
+    model = model_of(options, precision, data)
     training = training_of(options, model, data, settings)
     x = jnp.asarray(data[: options.batch])
     tuner = pcd.start(training, model, jax.random.key(0)).tuner
 
-    @eqx.filter_jit
+    @compiled()
     def walk(training, model, x, tuner):
         return pcd.walk(jax.random.key(1), training, model, x, tuner)
 
-    passes = eqx.filter_jit(evaluations)
-    number = options.steps + 1
-    both = (lambda: passes(model, x, number), lambda: walk(training, model, x, tuner))
-    (alone, whole), first = seconds_of(both, options.repeats)
+    passes, few = options.steps + 1, 20
+    (alone, walked, learnt), first = seconds_of(
+        options,
+        (
+            lambda: evaluations(model, x, passes),
+            lambda: walk(training, model, x, tuner),
+            lambda: gradients(model.network, model.base, x, few),
+        ),
+    )
     _, tuned, acceptance = walk(training, model, x, tuner)
     return {
         "precision": precision,
-        "pass_ms": 1e3 * alone / number,
-        "step_ms": 1e3 * whole / number,
-        "ratio": whole / alone,
+        "pass_ms": 1e3 * alone / passes,
+        "step_ms": 1e3 * walked / passes,
+        "ratio": walked / alone,
+        "gradient_ms": 1e3 * learnt / few,
         "acceptance": float(acceptance),
         "scale": float(tuned.scale),
         "first_call_s": first,
     }
 
 
-def learning_speed(options, precision: str, data, steps: int) -> dict:
-    """Iterations a second, after compiling."""
+def sampling_cost(options, precision: str, data, pass_ms: float) -> dict:
+    """A step of `hs.sample` against a pass."""
+    model = model_of(options, precision, data)
+    kernel, init = hs.LBP(options.balance), data[: options.batch]
+    few = {"chains": options.batch, "init": init, "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few draws say nothing of the model
+        run = hs.sample(model, kernel, warmup=64, draws=options.draws, **few)
+        with turn(options):
+            short, long = (
+                min(timed(lambda n=n: run.extend(n, progress=False).last) for _ in range(3))
+                for n in (options.draws, 3 * options.draws)
+            )
+    seconds = (long - short) / 2  # without what a call costs
+    step_ms = 1e3 * seconds / options.draws
+    return {
+        "precision": precision,
+        "step_ms": step_ms,
+        "pass_ms": pass_ms,
+        "ratio": step_ms / pass_ms,
+        "scale": float(np.mean(run.scale)),
+        "acceptance": float(np.mean(run.acceptance)),
+    }
+
+
+def side_by_side(options, precision: str, data) -> dict:
+    """A pass of each of several models in one program."""
+    model, x = model_of(options, precision, data), jnp.asarray(data[: options.batch])
+    arrays, rest = eqx.partition(model, eqx.is_array)
+    stacked = jax.tree.map(lambda a: jnp.stack([a] * options.models), arrays)
+    models, passes = eqx.combine(stacked, rest), 20
+    run = lambda: evaluations_of_many(models, x, passes)  # noqa: E731
+    (seconds,), first = seconds_of(options, (run,))
+    each = 1e3 * seconds / passes / options.models
+    return {"precision": precision, "models": options.models, "pass_ms": each, "first": first}
+
+
+def learning_cost(options, precision: str, data, steps: int, costs: dict) -> dict:
+    """An iteration, after compiling, against its floor."""
     settings = PCD(steps=steps, batch=options.batch)
-    model = EBM(ResNet(options.channels, 0, precision), hs.learn.base_of(data))
+    model = model_of(options, precision, data)
     training = training_of(options, model, data, settings)
     state = pcd.start(training, model, jax.random.key(0))
     records = jnp.zeros((4096, len(RECORDED)))
     began = time.perf_counter()
     state, records, _, _ = pcd.advance((training, jnp.asarray(1)), state, records)
     jax.block_until_ready(records)
-    compiled, done = time.perf_counter() - began, 0
-    began, number = time.perf_counter(), 1
-    while time.perf_counter() - began < options.seconds:
-        state, records, _, diverged = pcd.advance((training, jnp.asarray(number)), state, records)
-        assert not diverged, "training diverged"
-        done, number = done + number, min(2 * number, 64)
-    took = time.perf_counter() - began
+    compiled_in, done = time.perf_counter() - began, 0
+    with turn(options):
+        began, number = time.perf_counter(), 1
+        while time.perf_counter() - began < options.seconds:
+            fixed = (training, jnp.asarray(number))
+            state, records, _, diverged = pcd.advance(fixed, state, records)
+            assert not diverged, "training diverged"
+            done, number = done + number, min(2 * number, 64)
+        took = time.perf_counter() - began
+    floor = (steps + 1) * costs["pass_ms"] + costs["gradient_ms"]
     return {
         "precision": precision,
         "steps": steps,
-        "iterations_per_second": done / took,
-        "ms_per_step": 1e3 * took / done / (steps + 1),
-        "first_call_s": compiled,
+        "iteration_ms": 1e3 * took / done,
+        "floor_ms": floor,
+        "ratio": 1e3 * took / done / floor,
+        "first_call_s": compiled_in,
     }
 
 
 def main() -> None:
     options = arguments()
-    rng = np.random.default_rng(0)
-    means = rng.uniform(0.02, 0.5, (options.size, options.size))
-    number = max(1000, options.batch)
-    data = (rng.random((number, options.size, options.size)) < means).astype(np.int8)
-    device = jax.devices()[0].device_kind
-    shared = {"device": device, "channels": options.channels, "batch": options.batch}
+    data = data_of(options)
+    shared = {
+        "device": jax.devices()[0].device_kind,
+        "flags": os.environ.get("XLA_FLAGS", ""),
+        "channels": options.channels,
+        "batch": options.batch,
+    }
     lines = []
 
     def say(kind: str, result: dict) -> None:
@@ -138,10 +258,14 @@ def main() -> None:
             options.out.write_text("\n".join(lines) + "\n")
 
     for precision in options.precision.split(","):
-        say("step", step_cost(options, precision, data))
-    for precision in options.precision.split(","):
-        for steps in options.learn.split(","):
-            say("learn", learning_speed(options, precision, data, int(steps)))
+        costs = step_cost(options, precision, data)
+        say("step", costs)
+        for steps in filter(None, options.learn.split(",")):
+            say("learn", learning_cost(options, precision, data, int(steps), costs))
+        if options.models:
+            say("many", side_by_side(options, precision, data))
+        if options.draws:
+            say("sample", sampling_cost(options, precision, data, costs["pass_ms"]))
 
 
 if __name__ == "__main__":

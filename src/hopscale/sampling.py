@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from hopscale import arguments, loop, pages
+from hopscale.compiling import compiled
 from hopscale.loop import Chains, Program
 from hopscale.pages import STEP_NUMBERS, Moments, Page, Trace
 from hopscale.record import Recorder, Statistics
@@ -62,7 +63,7 @@ class Begun(NamedTuple):
     chains: Chains
 
 
-@eqx.filter_jit(donate="all-except-first")
+@compiled(donate="all-except-first")
 def _advance(
     fixed: tuple[Program, Observed, Span], chains: Chains, records: Records, many: bool
 ) -> tuple[Chains, Records]:

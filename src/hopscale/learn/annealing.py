@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import loop
+from hopscale.compiling import compiled
 from hopscale.kernels.kernel import ChainState, Kernel
-from hopscale.learn.compiling import compiled
 from hopscale.loop import Chains
 from hopscale.target import State
 from hopscale.targets import Tempered

@@ -20,9 +20,9 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import loop, tune
+from hopscale.compiling import compiled
 from hopscale.kernels.kernel import Kernel
 from hopscale.learn import buffer as replay
-from hopscale.learn.compiling import compiled
 from hopscale.learn.ebm import EBM, trainable
 from hopscale.target import State, Target
 from hopscale.targets import Bernoulli

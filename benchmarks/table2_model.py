@@ -1,0 +1,199 @@
+"""One model of Table 2, trained and judged within a time; a process of `table2_gpu.py`.
+
+A model is COLUMN:STEPS, and further settings of its profile, a seed or a data set:
+ALBP_s:15:iterations=40000:seed=1:data=omniglot. What there is of it is in about.json of its folder
+at any time; at the end also history.npz, pictures, and its weights and samples in model.checkpoint.
+"""
+
+import csv
+import dataclasses
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+LAST_SECONDS = 15.0  # for collecting what is there
+LIKELIHOOD_SECONDS = 60.0  # without which none is begun
+CURVE_POINTS = 1_000
+# Settings that training does not depend on while it lasts.
+HORIZON = ("iterations", "chains", "betas", "repeats", "resample", "components", "settle")
+TINY = {
+    "network": "cnn", "channels": 2, "iterations": 60, "learning_rate_warmup": 20, "chains": 8,
+    "betas": 20, "buffer": 100, "components": 3, "settle": 10,
+}  # fmt: skip
+
+
+def cell_of(spec: str, tiny: bool = False):
+    """The cell that a model's text describes."""
+    from hopscale_reproduction.experiments.table2.cells import PROFILES, TrainingCell
+
+    column, steps, *changes = spec.split(":")
+    profile, data, seed = PROFILES["paper"], "static-mnist", 0
+    if tiny:
+        profile = dataclasses.replace(profile, **TINY)  # type: ignore[arg-type]
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name == "seed":
+            seed = int(value)
+        elif name == "data":
+            data = value
+        else:
+            kind = type(getattr(profile, name))
+            profile = dataclasses.replace(profile, **{name: kind(value)})
+    return TrainingCell(profile, data, column, int(steps), seed)
+
+
+def name_of(spec: str) -> str:
+    """A model's text as the name of a file."""
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in spec)
+
+
+def run_name(spec: str) -> str:
+    """The same for models that one run of training goes through."""
+    parts = [part for part in spec.split(":") if part.partition("=")[0] not in HORIZON]
+    return name_of(":".join(parts))
+
+
+class Worker:
+    """Trains and judges one model."""
+
+    def __init__(self, options):
+        from hopscale_reproduction.rows import hardware
+
+        self.options, self.spec = options, options.worker
+        self.cell = cell_of(self.spec, options.tiny)
+        self.folder = options.out / name_of(self.spec)
+        self.about = {"model": self.spec, "settings": self.cell.settings(), "stage": "starting"}
+        self.about["hardware"] = hardware()
+
+    def say(self, **more) -> None:
+        self.about.update(more, seconds=round(time.time() - self.options.began, 1))
+        scratch = self.folder / "about.part"
+        scratch.write_text(json.dumps(self.about))
+        scratch.replace(self.folder / "about.json")
+        print(f"{self.about['seconds']:7.1f} {self.spec}: {json.dumps(more)}", flush=True)
+
+    def seconds_left(self) -> float:
+        """Until all must be done."""
+        total = 60 * self.options.minutes - LAST_SECONDS
+        return total - (time.time() - self.options.began)
+
+    def run(self) -> None:
+        from hopscale import learn
+        from hopscale.data import load
+        from hopscale_reproduction.experiments.table2 import training
+
+        images = load(self.cell.data, self.options.data)
+        self.say(stage="training")
+        seconds = self.seconds_left() - LAST_SECONDS - 60 * self.options.likelihood_minutes
+        try:
+            trained = training.fit(self.cell, images, self.folder / "run", max(seconds, 1.0))
+        except learn.TrainingError as error:
+            if error.history is not None:
+                np.savez(self.folder / "history.npz", **error.history)  # type: ignore[arg-type]
+            self.say(stage="done", iterations=error.iteration, results=training.failure(error))
+            return
+        np.savez(self.folder / "history.npz", **trained.history)  # type: ignore[arg-type]
+        course = training.course(trained)
+        self.say(stage="trained", iterations=trained.iterations, course=course)
+        self.write_model()
+        self.draw(trained)
+        completed = trained.iterations >= self.cell.profile.iterations
+        needed = 0 if self.options.tiny else LIKELIHOOD_SECONDS
+        if (completed or self.options.likelihood_minutes) and self.seconds_left() > needed:
+            self.measure(images, trained, course)
+            self.say(stage="done")
+        if self.options.ratios and self.seconds_left() > LIKELIHOOD_SECONDS / 2:
+            self.ratios(trained)
+
+    def write_model(self) -> None:
+        """Averaged weights and samples alone, which `learn.load_model` reads: a third as large."""
+        from hopscale import storage
+        from hopscale.learn import checkpoint
+
+        found = checkpoint.latest(self.folder / "run")
+        arrays = {
+            name: array
+            for name, array in found.arrays.items()
+            if name.startswith(".average") or name in ("buffer", "base")
+        }
+        storage.write(self.folder / "model.checkpoint", checkpoint.KIND, found.about, arrays)
+
+    def draw(self, trained) -> None:
+        from hopscale.learn import gallery
+
+        gallery.save(self.folder, f"{self.cell.data}, {self.spec}", trained, long_run=0)
+
+    def ratios(self, trained) -> None:
+        """How good the log-ratios are at states of the buffer, in each precision."""
+        from ebm_start import ratio_errors, with_precision
+
+        profile, found = self.cell.profile, {}
+        again = {
+            precision: with_precision(trained.last, profile.network, profile.channels, precision)
+            for precision in ("highest", "default", "bfloat16")
+        }
+        for precision, model in again.items():
+            states = trained.samples[:: max(1, len(trained.samples) // 8)][:8]
+            found[precision] = ratio_errors(model, again["highest"], states)
+        self.say(ratios=found)
+
+    def measure(self, images, trained, course) -> None:
+        """The log-likelihood, and log Z from two sides."""
+        from hopscale import learn
+        from hopscale.learn.pictures import grid
+        from hopscale_reproduction.experiments.table2 import training
+
+        normalizer = training.measure(self.cell, images, trained)
+        scores = {
+            split: learn.log_likelihood(trained.model, images.binarized(0, split), normalizer)
+            for split in ("valid", "test")
+        }
+        names = ("lower", "value", "upper", "error", "effective", "acceptance", "seconds")
+        self.say(
+            log_z={
+                **{name: getattr(normalizer, name) for name in names},
+                "by_repeat": normalizer.by_repeat.tolist(),
+            },
+            log_likelihood={split: score.value for split, score in scores.items()},
+            measured=normalizer.reliable,
+        )
+        if trained.iterations >= self.cell.profile.iterations:
+            self.say(results={**course, **training.likelihood(scores["valid"], normalizer)})
+        ends = normalizer.samples[:100]
+        grid(ends, title="ends of annealed chains").savefig(self.folder / "annealed.png")
+
+
+def history_of(folder: Path) -> dict[str, np.ndarray] | None:
+    """The record of training, from its end or the newest checkpoint."""
+    from hopscale.learn import checkpoint
+    from hopscale.learn.health import RECORDED
+
+    if (folder / "history.npz").exists():
+        return dict(np.load(folder / "history.npz"))
+    if not checkpoint.paths(folder / "run"):
+        return None
+    rows = checkpoint.latest(folder / "run").arrays["history"]
+    return dict(zip(RECORDED, rows.T, strict=True))
+
+
+def write_curve(folder: Path) -> Path | None:
+    """The record of training as means over stretches."""
+    from hopscale.learn.health import RECORDED
+
+    history = history_of(folder)
+    if history is None:
+        return None
+    length = len(history["gap"])
+    size = max(1, length // CURVE_POINTS)
+    path = folder / "curve.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["iteration", *RECORDED, "largest_gap"])
+        for first in range(0, length, size):
+            part = slice(first, first + size)
+            means = [f"{np.mean(history[name][part]):.6g}" for name in RECORDED]
+            largest = np.max(np.abs(history["gap"][part]))
+            writer.writerow([min(first + size, length), *means, f"{largest:.6g}"])
+    return path
