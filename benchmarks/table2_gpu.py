@@ -49,7 +49,6 @@ def arguments():
     parser.add_argument("--checkpoints", type=int, default=4)
     parser.add_argument("--from", dest="start_from", type=Path)
     parser.add_argument("--mps", action="store_true")
-    parser.add_argument("--ratios", action="store_true", help="errors of log-ratios, at the end")
     parser.add_argument("--tiny", action="store_true", help="a check that everything works")
     parser.add_argument("--worker", help="internal: train this model")
     parser.add_argument("--began", type=float, help="internal")
@@ -89,8 +88,7 @@ class Parent:
             value = getattr(options, name)
             if value is not None:
                 command += [f"--{name.replace('_', '-')}", str(value)]
-        command += [f"--{name}" for name in ("tiny", "ratios") if getattr(options, name)]
-        command += ["--out", str(options.work)]
+        command += ["--out", str(options.work), *(["--tiny"] if options.tiny else [])]
         return subprocess.Popen(command, stdout=self.log, stderr=self.log)
 
     def take_up(self, spec: str) -> None:

@@ -1,8 +1,9 @@
 """One model of Table 2, trained and judged within a time; a process of `table2_gpu.py`.
 
 A model is COLUMN:STEPS, and further settings of its profile, a seed or a data set:
-ALBP_s:15:iterations=40000:seed=1:data=omniglot. What there is of it is in about.json of its folder
-at any time; at the end also history.npz, pictures, and its weights and samples in model.checkpoint.
+ALBP_s:15:iterations=40000:seed=1:data=omniglot. With looks=4, the errors of its log-ratios are
+taken four times along training. What there is of it is in about.json of its folder at any time; at
+the end also history.npz, pictures, and its weights and samples in model.checkpoint.
 """
 
 import csv
@@ -17,7 +18,7 @@ LAST_SECONDS = 15.0  # for collecting what is there
 LIKELIHOOD_SECONDS = 60.0  # without which none is begun
 CURVE_POINTS = 1_000
 # Settings that training does not depend on while it lasts.
-HORIZON = ("iterations", "chains", "betas", "repeats", "resample", "components", "settle")
+HORIZON = ("iterations", "chains", "betas", "repeats", "resample", "components", "settle", "looks")
 TINY = {
     "network": "cnn", "channels": 2, "iterations": 60, "learning_rate_warmup": 20, "chains": 8,
     "betas": 20, "buffer": 100, "components": 3, "settle": 10,
@@ -32,16 +33,20 @@ def cell_of(spec: str, tiny: bool = False):
     profile, data, seed = PROFILES["paper"], "static-mnist", 0
     if tiny:
         profile = dataclasses.replace(profile, **TINY)  # type: ignore[arg-type]
-    for change in changes:
-        name, _, value = change.partition("=")
+    for name, value in (change.split("=") for change in changes):
         if name == "seed":
             seed = int(value)
         elif name == "data":
             data = value
-        else:
+        elif name != "looks":
             kind = type(getattr(profile, name))
             profile = dataclasses.replace(profile, **{name: kind(value)})
     return TrainingCell(profile, data, column, int(steps), seed)
+
+
+def looks_of(spec: str) -> int:
+    """How often a model's log-ratios are looked at."""
+    return next((int(part[6:]) for part in spec.split(":") if part.startswith("looks=")), 0)
 
 
 def name_of(spec: str) -> str:
@@ -86,9 +91,8 @@ class Worker:
 
         images = load(self.cell.data, self.options.data)
         self.say(stage="training")
-        seconds = self.seconds_left() - LAST_SECONDS - 60 * self.options.likelihood_minutes
         try:
-            trained = training.fit(self.cell, images, self.folder / "run", max(seconds, 1.0))
+            trained = self.train(images)
         except learn.TrainingError as error:
             if error.history is not None:
                 np.savez(self.folder / "history.npz", **error.history)  # type: ignore[arg-type]
@@ -104,8 +108,21 @@ class Worker:
         if (completed or self.options.likelihood_minutes) and self.seconds_left() > needed:
             self.measure(images, trained, course)
             self.say(stage="done")
-        if self.options.ratios and self.seconds_left() > LIKELIHOOD_SECONDS / 2:
-            self.ratios(trained)
+
+    def train(self, images):
+        """As far as time allows, with a few looks at the log-ratios."""
+        from hopscale_reproduction.experiments.table2 import training
+
+        profile, looks = self.cell.profile, looks_of(self.spec)
+        for look in range(1, max(looks, 1) + 1):
+            iterations = profile.iterations * look // max(looks, 1)
+            part = dataclasses.replace(profile, iterations=iterations)
+            cell = dataclasses.replace(self.cell, profile=part)
+            seconds = self.seconds_left() - LAST_SECONDS - 60 * self.options.likelihood_minutes
+            trained = training.fit(cell, images, self.folder / "run", max(seconds, 1.0))
+            if looks:
+                self.ratios(trained)
+        return trained
 
     def write_model(self) -> None:
         """Averaged weights and samples alone, which `learn.load_model` reads: a third as large."""
@@ -137,7 +154,8 @@ class Worker:
         for precision, model in again.items():
             states = trained.samples[:: max(1, len(trained.samples) // 8)][:8]
             found[precision] = ratio_errors(model, again["highest"], states)
-        self.say(ratios=found)
+        look = {"iteration": trained.iterations, "scale": trained.scale, "errors": found}
+        self.say(ratios=[*self.about.get("ratios", []), look])
 
     def measure(self, images, trained, course) -> None:
         """The log-likelihood, and log Z from two sides."""

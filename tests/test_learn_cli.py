@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import hopscale as hs
 from hopscale import cli
 from hopscale.cli.evaluate import EVALUATION
-from hopscale.learn import checkpoint, training
+from hopscale.learn import checkpoint, trainer
 
 RUN = CliRunner()
 TINY = ["--data", "digits", "--network", "mlp", "--channels", "4", "--steps", "2", "--batch", "10"]
@@ -56,14 +56,14 @@ def test_training_resumes(folder, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(tmp_path, monkeypatch, capfd):
-    advance = training._Trainer.advance
+    advance = trainer.Trainer.advance
 
     def interrupted(self, iterations):
         advance(self, iterations)
         if self.done >= 13:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(training._Trainer, "advance", interrupted)
+    monkeypatch.setattr(trainer.Trainer, "advance", interrupted)
     done = train(tmp_path / "run", "--iterations", "100000", "--every", "100000")
     assert done.exit_code == 130
     said = done.stderr + capfd.readouterr().err

@@ -1,10 +1,14 @@
 """Crisis, divergence and collapse, told from the record of training."""
 
+import types
+import warnings
+
 import numpy as np
 import pytest
 
-from hopscale.learn import CollapsedError, DivergedError
+from hopscale.learn import CollapsedError, DivergedError, SlowTrainingWarning
 from hopscale.learn.health import RECORDED, Health
+from hopscale.learn.trainer import Trainer
 
 
 def rows(gap, acceptance=0.5, gradient=1.0, variety=1.0):
@@ -82,3 +86,16 @@ def test_chains_that_stand_still_or_are_alike_are_a_collapse(column, reason):
     assert 1_450 < found.iteration <= 1_500
     assert health().read(rows(calm(3_000), **{column: 0.06})) is None
     assert health().read(np.concatenate([well, low[:400], well])) is None
+
+
+def test_training_that_would_take_days_says_so_early_and_once():
+    at = {"first": 0, "done": 2, "iterations": 50_000, "seconds": 32.0, "said": False}
+    job = types.SimpleNamespace(**at)
+    with pytest.warns(SlowTrainingWarning, match=r"16 s here, the 50,000 .* about 9\.3 days"):
+        assert Trainer.forecast(job, None)  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Trainer.forecast(job, None)  # type: ignore[arg-type]
+        for change in ({"seconds": 0.4}, {"seconds": 1.0}, {"iterations": 100}):
+            Trainer.forecast(types.SimpleNamespace(**{**at, **change}), None)  # type: ignore[arg-type]
+        Trainer.forecast(types.SimpleNamespace(**at), 60.0)  # type: ignore[arg-type]

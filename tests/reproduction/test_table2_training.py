@@ -85,16 +85,16 @@ def test_divergence_is_stored_without_the_path_of_its_checkpoint(store, monkeypa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(store, tmp_path, monkeypatch):
-    from hopscale.learn import training
+    from hopscale.learn import trainer
 
-    advance = training._Trainer.advance
+    advance = trainer.Trainer.advance
 
     def interrupted(self, iterations):
         advance(self, iterations)
         os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training._Trainer, "advance", interrupted)
+        patch.setattr(trainer.Trainer, "advance", interrupted)
         runner = Runner(store, "quick")
         (outcome,) = runner.run([table2.experiment({"quick": TINY})])
     assert runner.stopped

@@ -14,6 +14,7 @@ from hopscale.learn.pcd import PCD
 from hopscale.learn.rbm import RBMRecipe, TrainedRBM, train_rbm
 from hopscale.learn.rbm_file import load_rbm
 from hopscale.learn.trained import Trained
+from hopscale.learn.trainer import SlowTrainingWarning
 from hopscale.learn.training import train_ebm
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Mixture",
     "RBMRecipe",
     "ResNet",
+    "SlowTrainingWarning",
     "Trained",
     "TrainedRBM",
     "TrainingError",

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hopscale import files, host
@@ -21,14 +20,11 @@ from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
 from hopscale.learn.arguments import kernel_and_tuner
 from hopscale.learn.ebm import EBM, trainable
-from hopscale.learn.health import RECORDED, DivergedError, Health, Trouble
 from hopscale.learn.pcd import PCD, Training
 from hopscale.learn.trained import Trained
-from hopscale.storage import Stored
+from hopscale.learn.trainer import Trainer
 from hopscale.tune import Tuner
 from hopscale.validate import as_key, count, fits, images, instance, number
-
-ROWS = 4096  # iterations in one chunk, at most
 
 
 def train_ebm(
@@ -81,6 +77,8 @@ def train_ebm(
             of `hopscale.learn.health`, and the message names the last good checkpoint. A crisis
             that ends raises nothing: `Trained.crises` tells of it.
         CheckpointError: the checkpoints are damaged or of another run.
+        SlowTrainingWarning: a warning, a few seconds after the beginning: it will take more than
+            half a day on this device.
         Interrupted: after Ctrl-C or SIGTERM, and after a last checkpoint: a KeyboardInterrupt with
             what training left, as `.partial`.
     """
@@ -91,7 +89,7 @@ def train_ebm(
     kernel, scale = kernel_and_tuner(kernel, sampler, scale, model)
     key_buffer, key_run = jax.random.split(as_key(key))
     training = Training.of(key_run, model, data, kernel, scale, settings, any_steps)
-    trainer = _Trainer(training, settings, pcd.start(training, model, key_buffer), iterations)
+    trainer = Trainer(training, settings, pcd.start(training, model, key_buffer), iterations)
     if directory is not None:
         files.make_folder(directory)
     with contextlib.nullcontext() if directory is None else checkpoints.exclusive(Path(directory)):
@@ -108,6 +106,7 @@ def train_ebm(
             minutes=None if minutes is None else minutes - (time.perf_counter() - began) / 60,
             save=None if directory is None else trainer.save,
             save_seconds=float("inf"),  # by iterations instead
+            tell=lambda _: trainer.forecast(minutes),
         )
     trained = trainer.result(interrupted=outcome == "interrupted")
     if outcome == "interrupted":
@@ -158,157 +157,3 @@ def _check_place(directory, resume: bool, notes: Any) -> None:
         json.dumps(notes)
     except (TypeError, ValueError) as error:
         raise TypeError(f"notes must be what JSON can say; {error}.") from error
-
-
-class _Trainer:
-    """Training as a `host.Job`: calls the compiled iterations and collects what they record."""
-
-    def __init__(self, training: Training, settings: PCD, state: pcd.Learner, iterations: int):
-        self.training, self.settings, self.state = training, settings, state
-        self.iterations, self.every = iterations, iterations
-        self.history: list[np.ndarray] = []
-        self.done, self.first, self.seconds, self.compile_seconds = 0, 0, 0.0, 0.0
-        self.fingerprint: dict[str, Any] = {}
-        self.notes: dict[str, Any] = {}
-        self.directory: Path | None = None
-        self.checkpoint: Path | None = None
-        self.saved: int | None = None
-        self.good: Path | None = None  # the last checkpoint that is not of a crisis
-        self.health = Health(settings.crisis, settings.limit, settings.patience)
-
-    # -- Checkpoints. ----------------------------------------------------------------------------
-
-    def enter(
-        self, directory: Path, resume: bool, every: int, fingerprint: dict, notes: dict
-    ) -> None:
-        """Use a directory for checkpoints; go on from the newest if asked."""
-        files.remove_leftovers(directory)
-        self.directory, self.every = directory, every
-        self.fingerprint, self.notes = fingerprint, notes
-        if resume:
-            self.restore(checkpoints.latest(directory, fingerprint, notes))
-        elif checkpoints.paths(directory):
-            raise FileExistsError(
-                f"{directory} holds checkpoints of a run: resume it, or give another directory."
-            )
-
-    def restore(self, found: Stored) -> None:
-        """Take up the state of a checkpoint."""
-        self.state = packing.unpacked(found, self.state)
-        self.history = [found.arrays["history"]]
-        self.done = self.first = int(found.about["step"])
-        self.checkpoint, self.saved = found.path, self.done
-        self.health.read(self.history[0])
-        self.good = None if self.health.in_crisis else found.path
-
-    def save(self) -> None:
-        """Write a checkpoint, unless the last one is of this step."""
-        assert self.directory is not None
-        if self.saved == self.done:
-            return
-        about = {"fingerprint": self.fingerprint, "notes": self.notes}
-        arrays = packing.packed(self.state, self.training.base, self._history())
-        self.checkpoint = checkpoints.write(self.directory, self.done, about, arrays, self.good)
-        self.saved = self.done
-        if not self.health.in_crisis:
-            self.good = self.checkpoint
-
-    # -- What `host.drive` calls. ----------------------------------------------------------------
-
-    @property
-    def phases(self) -> dict[str, int]:
-        return {"training": self.iterations}
-
-    @property
-    def at(self) -> tuple[str, int]:
-        return "training", self.done
-
-    def room(self) -> int:
-        """Iterations until the end, the next checkpoint, or the records are full."""
-        left = max(self.iterations - self.done, 0)
-        return min(left, self.every - self.done % self.every, ROWS)
-
-    def advance(self, steps: int) -> None:
-        """Take iterations, and collect what they recorded."""
-        began = time.perf_counter()
-        taken = self._call(steps)
-        self.seconds += time.perf_counter() - began
-        self.history.append(np.asarray(self.records)[:taken].copy())
-        trouble = self.health.read(self.history[-1])
-        if trouble is not None:
-            raise self._error(trouble)
-        self.done += taken
-        if self.directory is not None and self.done % self.every == 0:
-            self.save()
-
-    def status(self) -> dict[str, float]:
-        """What the progress bar shows: the means of the last iterations."""
-        means = np.mean(self.history[-1][-100:], axis=0)
-        shown = dict(zip(RECORDED, means.tolist(), strict=True))
-        speed = (self.done - self.first) / max(self.seconds, 1e-9)
-        return {
-            "gap": shown["gap"],
-            "energy": shown["energy_data"],
-            "acceptance": shown["acceptance"],
-            "R": shown["scale"],
-            "it/s": speed,
-        }
-
-    # -- How. ------------------------------------------------------------------------------------
-
-    def compile(self) -> None:
-        """Compile, taking no iteration."""
-        began = time.perf_counter()
-        self.records = jnp.zeros((ROWS, len(RECORDED)), jnp.float32)
-        self._call(0)
-        self.compile_seconds = time.perf_counter() - began
-
-    def _call(self, iterations: int) -> int:
-        """How many were taken: fewer where numbers are not finite or beyond the limit."""
-        fixed = (self.training, jnp.asarray(iterations, jnp.int32))
-        self.state, self.records, taken, _ = pcd.advance(fixed, self.state, self.records)
-        return int(taken)
-
-    def _error(self, trouble: Trouble) -> Exception:
-        """Says what came of training, and what to do."""
-        error = trouble.error
-        where = (
-            "No good checkpoint was written."
-            if self.good is None
-            else f"The last good checkpoint is {self.good}."
-        )
-        what = "diverged" if error is DivergedError else "collapsed"
-        return error(
-            f"training {what} at iteration {trouble.iteration}, {trouble.reason}: {trouble.text}. "
-            f"{where} Begin a new run with more steps, a smaller rate, a longer warm-up, a smaller "
-            "buffer or a higher precision; the same one resumed would go the same way.",
-            reason=trouble.reason,
-            iteration=trouble.iteration,
-            history=self._named_history(),
-            crises=tuple(self.health.crises),
-        )
-
-    def _named_history(self) -> dict[str, np.ndarray]:
-        return dict(zip(RECORDED, self._history().T, strict=True))
-
-    def _history(self) -> np.ndarray:
-        return np.concatenate([np.zeros((0, len(RECORDED)), np.float32), *self.history])
-
-    def result(self, interrupted: bool) -> Trained:
-        """Everything the user gets."""
-        base, kernel = self.training.base, self.training.kernel
-        model = EBM(self.state.average, base)
-        has_scale = kernel.scale_range(model) is not None
-        return Trained(
-            model=model,
-            last=EBM(self.state.network, base),
-            samples=self.state.buffer,
-            scale=float(np.mean(np.asarray(self.state.tuner.scale))) if has_scale else None,
-            history=self._named_history(),
-            crises=tuple(self.health.crises),
-            iterations=self.done,
-            seconds=self.seconds,
-            compile_seconds=self.compile_seconds,
-            checkpoint=self.checkpoint,
-            interrupted=interrupted,
-        )
