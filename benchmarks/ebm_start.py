@@ -1,7 +1,8 @@
 """How the weights of a deep EBM start, and how good its first-order log-ratios are as it learns.
 
-Run: python benchmarks/ebm_start.py [--channels 16 --iterations 3000 --looks 3 --seeds 0
-                                     --starts he,uniform --precision highest,bfloat16 --out FILE]
+Run: python benchmarks/ebm_start.py --work FOLDER [--channels 16 --iterations 3000 --looks 6
+         --seeds 0,1,2 --starts he,uniform --precision highest,default,bfloat16 --out FILE]
+     python benchmarks/ebm_start.py --draw FILE --out ebm-start.png
 
 For each start and precision a ResNet learns the embedded digits. At a few looks on the way, at
 states of the replay buffer: the log-ratios of all single flips to first order, in the precision of
@@ -10,6 +11,7 @@ One JSON object a line.
 """
 
 import argparse
+import itertools
 import json
 from pathlib import Path
 
@@ -98,31 +100,70 @@ def learn(options, data, start: str, precision: str, seed: int):
 def arguments():
     parser = argparse.ArgumentParser()
     for name, default in (
-        ("channels", 16), ("iterations", 3_000), ("looks", 3), ("steps", 10), ("buffer", 1_000),
+        ("channels", 16), ("iterations", 3_000), ("looks", 6), ("steps", 10), ("buffer", 1_000),
         ("warmup", 1_000), ("states", 10), ("batch", 100),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--rate", type=float, default=3e-4)
-    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--starts", default="he,uniform")
-    parser.add_argument("--precision", default="highest,bfloat16")
-    parser.add_argument("--work", type=Path, required=True, help="a folder for checkpoints")
+    parser.add_argument("--precision", default="highest,default,bfloat16")
+    parser.add_argument("--work", type=Path, help="a folder for checkpoints")
+    parser.add_argument("--draw", type=Path, help="a figure of these results instead")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
 
+PANELS = {
+    "scale": "R",
+    "first_order": "error of first-order log-ratios, nats",
+    "rounding_first": "of that, rounding, nats",
+    "rounding_exact": "rounding of exact log-ratios, nats",
+}
+STYLES = {"highest": "-", "default": "--", "bfloat16": ":"}
+COLORS = {"he": "#d55e00", "uniform": "#0072b2"}
+
+
+def draw(source: Path, file: Path) -> None:
+    """Means over seeds against iterations, and their range."""
+    from matplotlib.figure import Figure
+
+    rows = [json.loads(line) for line in source.read_text().splitlines()]
+    rows = [row for row in rows if "scale" in row]
+    figure = Figure(figsize=(11, 3), layout="constrained")
+    axes = figure.subplots(1, len(PANELS))
+    for axis, (name, title) in zip(axes, PANELS.items(), strict=True):
+        for start, precision in sorted({(row["start"], row["precision"]) for row in rows}):
+            own = [r for r in rows if (r["start"], r["precision"]) == (start, precision)]
+            at = sorted({row["iteration"] for row in own})
+            values = [[row[name] for row in own if row["iteration"] == i] for i in at]
+            low, high = [min(v) for v in values], [max(v) for v in values]
+            if name == "rounding_first" and precision == "highest":
+                continue  # nothing
+            label = f"{start}, {precision}"
+            mean = [float(np.mean(v)) for v in values]
+            axis.plot(at, mean, STYLES[precision], color=COLORS[start], label=label)
+            axis.fill_between(at, low, high, color=COLORS[start], alpha=0.08, linewidth=0)
+        axis.set(title=title, xlabel="iterations", yscale="log")
+        axis.title.set_fontsize(9)
+    axes[0].legend(fontsize=7, frameon=False)
+    figure.savefig(file, dpi=150)
+
+
 def main() -> None:
     options = arguments()
+    if options.draw:
+        draw(options.draw, options.out)
+        return
     data = hs.data.load("digits").train
     lines = []
-    for start in options.starts.split(","):
-        for precision in options.precision.split(","):
-            for seed in map(int, options.seeds.split(",")):
-                for result in learn(options, data, start, precision, seed):
-                    lines.append(json.dumps(result))
-                    print(lines[-1], flush=True)
-                    if options.out:
-                        options.out.write_text("\n".join(lines) + "\n")
+    names = (options.seeds, options.starts, options.precision)
+    for seed, start, precision in itertools.product(*(text.split(",") for text in names)):
+        for result in learn(options, data, start, precision, int(seed)):
+            lines.append(json.dumps(result))
+            print(lines[-1], flush=True)
+            if options.out:
+                options.out.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
