@@ -1,6 +1,7 @@
 """How fast tuners land, and how far from the best scale they end.
 
 Run: python benchmarks/tuning.py [--device-sizes] [--minutes M] [--seeds 20] [--only NAMES]
+         [--part 0/3] [--model CHECKPOINT]
      python benchmarks/tuning.py --figure docs/assets/tuning.png
      python benchmarks/tuning.py --table docs/tuning.md
 
@@ -12,11 +13,13 @@ draw after each step is read off that curve: `steps` is how many it takes until 
 within 5% of the largest, and stays there to the end; `efficiency` is the share of the largest jump
 distance at the end. Lines are appended to the table as they come; what is in it is not run again.
 
---device-sizes: the paper's large sizes instead, minutes on a GPU, hours on a CPU.
+--device-sizes: the paper's large sizes first: minutes on a GPU, hours on a CPU. Runs that would
+take long have fewer seeds, which the table says.
+--model: a checkpoint of `hopscale train ebm`, measured as "deep ebm".
 """
 
 import argparse
-import csv
+import functools
 import time
 import warnings
 from pathlib import Path
@@ -26,6 +29,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tuning_report import append, figure, key_of, read, table
 
 import hopscale as hs
 from hopscale import loop
@@ -33,11 +37,8 @@ from hopscale.tune import fitted
 
 WITHIN = 0.05
 GRID = np.linspace(-1.1, 1.1, 23)  # of log R, about where the tuner ended
-COLUMNS = (
-    *("target", "size", "config", "sites", "kernel", "chains", "seeds"),
-    *("best_scale", "best_rate", "best_jump", "tuner", "horizon"),
-    *("steps", "steps_worst", "efficiency", "efficiency_worst"),
-)
+MOST_STEPS = 40_000
+MOST_WORK = 4e11  # sites moved by one tuner in all: about a minute of a GPU
 
 
 class Case(NamedTuple):
@@ -69,6 +70,23 @@ def network(size: int, config: str) -> hs.Target:
     return hs.learn.EBM(made, hs.Bernoulli(jnp.full(size, 0.5)))
 
 
+@functools.cache
+def small_ebm(size: int, config: str) -> hs.Target:
+    """A network that has learnt the embedded digits, as `hopscale train ebm` does it."""
+    from hopscale.learn import recipes
+
+    bits = hs.data.load("digits").train
+    recipe = recipes.recipe_for(bits.shape[1:])
+    network = hs.learn.MLP(bits.shape[1:], channels=recipe.channels, key=0)
+    model = hs.learn.EBM(network, hs.learn.base_of(bits))
+    settings: dict[str, Any] = {"iterations": recipe.iterations, "settings": recipe.settings}
+    return hs.learn.train_ebm(model, bits, progress=False, **settings).model
+
+
+def deep_ebm(size: int, config: str) -> hs.Target:
+    return hs.learn.load_model(deep_ebm.checkpoint)  # type: ignore[attr-defined]
+
+
 TARGETS = {
     "bernoulli": hs.paper.bernoulli,
     "ising": hs.paper.ising,
@@ -76,31 +94,40 @@ TARGETS = {
     "rbm": lambda size, config: hs.paper.rbm(size),
     "potts": potts,
     "network": network,
+    "ebm": small_ebm,
+    "deep ebm": deep_ebm,
 }
 SMALL = {"bernoulli": (100, 800), "ising": (20,), "fhmm": (200,)}
-LARGE = {"bernoulli": (6400,), "ising": (50, 100), "fhmm": (1000, 4000)}
-RBMS = {"C1": 100, "C2": 400, "C3": 1000}
+LARGE = {"fhmm": (1000,), "bernoulli": (6400,), "ising": (50, 100)}
+LEARNED = {"ebm": 64, "deep ebm": 784, "rbm": 400, "network": 100}
 KERNELS = ("LBP", "GWG", "RWM")
 
 
 def cases() -> list[Case]:
     """What a CPU does in an hour."""
     found = [Case(n, size, "C2", kernel) for n in SMALL for size in SMALL[n] for kernel in KERNELS]
-    found += [Case("rbm", 400, "C2", kernel) for kernel in KERNELS]
+    found += [Case(n, LEARNED[n], "-", kernel) for n in ("ebm", "network") for kernel in KERNELS]
     found += [Case("potts", 200, "-", kernel) for kernel in KERNELS]
-    found += [Case("network", 100, "-", kernel) for kernel in KERNELS]
     found += [Case("bernoulli", 100, "C2", kernel, n) for kernel in KERNELS for n in (4, 1000)]
-    return found
+    return [*found, Case("rbm", 400, "-", "LBP")]
 
 
 def device_cases() -> list[Case]:
-    """The paper's large sizes; all configurations for LBP, and the RBMs of other sizes."""
-    sizes = [(name, size) for name in LARGE for size in LARGE[name]]
-    found = [Case(name, size, "C2", "LBP") for name, size in sizes]
+    """The paper's large sizes, then all else; what says most comes first."""
+    large = [(name, size) for name in LARGE for size in LARGE[name]]
+    found = [Case(name, size, "C2", "LBP") for name, size in large]
+    found += [Case(*one, "C2", kernel) for one in large[:3] for kernel in ("RWM", "GWG")]
+    found += [Case(n, size, "-", "LBP") for n, size in LEARNED.items()]
+    found += [Case("potts", 2500, "-", kernel) for kernel in KERNELS]
+    found += [Case("ising", 50, "C2", "LBP", chains) for chains in (4, 1000)]
     found += [Case("bernoulli", 25_600, "C2", "LBP")]
-    found += [Case(name, size, config, "LBP") for name, size in sizes for config in ("C1", "C3")]
-    found += [Case(name, size, "C2", kernel) for kernel in ("GWG", "RWM") for name, size in sizes]
-    return found + [Case("rbm", RBMS[c], c, kernel) for c in ("C1", "C3") for kernel in KERNELS]
+    found += [Case(n, size, "-", k) for n, size in LEARNED.items() for k in ("RWM", "GWG")]
+    found += [Case("ising", 100, "C2", kernel) for kernel in ("RWM", "GWG")]
+    found += [Case("bernoulli", 6400, "C2", "LBP", chains) for chains in (4, 1000)]
+    found += [one for one in cases() if one.target in SMALL]
+    found += [Case(*one, config, "LBP") for one in large for config in ("C1", "C3")]
+    found += [Case("rbm", size, "-", "LBP") for size in (100, 1000)]
+    return [*found, Case("fhmm", 4000, "C2", "LBP"), Case("bernoulli", 25_600, "C2", "RWM")]
 
 
 @eqx.filter_jit
@@ -126,9 +153,6 @@ def scales_of(target, kernel, tuner, keys, chains: int, steps):
         )[1]
 
     return jax.lax.map(one, keys, batch_size=None if jax.default_backend() == "cpu" else len(keys))
-
-
-MOST_STEPS = 40_000
 
 
 def trajectories(case: Case, tuner, seeds: int, steps: int) -> np.ndarray:
@@ -183,118 +207,58 @@ def curve(case: Case, around: float, each: int = 30, draws: int = 400) -> Curve:
 
 
 def settled_after(efficiency: np.ndarray) -> np.ndarray:
-    """Steps after which the efficiency is within 5% of 1, and stays so; all of them if never."""
+    """Steps after which the efficiency is within 5% of 1, and stays so; one too many if never."""
     off = efficiency < 1.0 - WITHIN
-    return np.where(off.any(axis=1), off.shape[1] - np.argmax(off[:, ::-1], axis=1), 0)
+    return np.where(off.any(axis=1), off.shape[1] + 1 - np.argmax(off[:, ::-1], axis=1), 1)
+
+
+def fewer(seeds: int, case: Case, sites: int, steps: int) -> int:
+    """As many seeds as asked for, unless that takes long."""
+    return int(np.clip(MOST_WORK / (sites * steps * case.chains), min(seeds, 4), seeds))
 
 
 def measure(case: Case, seeds: int) -> list[dict[str, Any]]:
     target, _ = case.make()
-    new = trajectories(case, hs.Tuned(), seeds, 2_000)
+    sites = target.num_sites
+    new = trajectories(case, hs.Tuned(), fewer(seeds, case, sites, 2_000), 2_000)
     found = curve(case, float(np.median(new[:, -1])))
     best, rate, jump = found.best
     # The paper's rule grows by 0.43 a step at most, by less and less near its end.
-    horizon = int(min(MOST_STEPS, max(2_000, 8 * best)))
-    found_scales = [new, trajectories(case, hs.Adaptive(), seeds, horizon)]
-    names = ["Tuned", "Adaptive"]
-    if target.num_sites < 1_000:
+    horizon = int(min(MOST_STEPS, max(1_000, 6 * best)))
+    old = trajectories(case, hs.Adaptive(), fewer(seeds, case, sites, horizon), horizon)
+    found_scales = {"Tuned": new, "Adaptive": old}
+    if sites < 1_000 and jax.default_backend() == "cpu":
         held = hs.Tuned(getattr(hs, case.kernel).rate)
-        found_scales.append(trajectories(case, held, seeds, 2_000))
-        names.append("Tuned at the rate")
+        found_scales["Tuned at the rate"] = trajectories(case, held, seeds, 2_000)
     lines = []
-    for name, scales in zip(names, found_scales, strict=True):
+    for name, scales in found_scales.items():
         efficiency = found.efficiency(scales)
         steps, end = settled_after(efficiency), efficiency[:, -1]
-        values = [
-            *(case.target, case.size, case.config, target.num_sites, case.kernel, case.chains),
-            *(seeds, f"{best:.4g}", f"{rate:.3f}", f"{jump:.4g}", name, scales.shape[1]),
-            *(f"{np.median(steps):.0f}", int(steps.max())),
-            *(f"{np.median(end):.3f}", f"{end.min():.3f}"),
-        ]
-        lines.append(dict(zip(COLUMNS, values, strict=True)))
+        lines.append(
+            {
+                **{"target": case.target, "size": case.size, "config": case.config},
+                **{"sites": sites, "kernel": case.kernel, "chains": case.chains},
+                **{"seeds": len(scales), "best_scale": f"{best:.4g}", "best_rate": f"{rate:.3f}"},
+                **{"best_jump": f"{jump:.4g}", "tuner": name, "horizon": scales.shape[1]},
+                **{"steps": f"{np.median(steps):.0f}", "steps_worst": int(steps.max())},
+                **{"efficiency": f"{np.median(end):.3f}", "efficiency_worst": f"{end.min():.3f}"},
+            }
+        )
     return lines
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open() as file:
-        return list(csv.DictReader(file))
-
-
-def append(path: Path, lines: list[dict[str, Any]]) -> None:
-    is_new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(lines)
-
-
-def key_of(line: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(str(line[name]) for name in ("target", "size", "config", "kernel", "chains"))
-
-
-def figure(table: Path, picture: Path) -> None:
-    """Steps of the paper's rule against steps of the new one, and one pair of trajectories."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    by_case: dict[tuple, dict[str, float]] = {}
-    for line in read(table):
-        by_case.setdefault(key_of(line), {})[line["tuner"]] = float(line["steps"])
-    _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-    case = Case("ising", 20, "C2", "LBP")
-    for tuner, color in ((hs.Adaptive(), "tab:orange"), (hs.Tuned(), "tab:blue")):
-        scales = trajectories(case, tuner, 3, 500)
-        label = f"{type(tuner).__name__}()"
-        left.plot(np.arange(1, 501), scales.T, color=color, lw=0.8, label=[label, None, None])
-    left.set(xscale="log", yscale="log", xlabel="step of warm-up", ylabel="scale R")
-    left.set_title("Ising, 400 sites, LBP, 100 chains, 3 seeds", fontsize=10)
-    left.legend()
-    for kernel, color in zip(KERNELS, ("tab:blue", "tab:green", "tab:red"), strict=True):
-        pairs = [(v["Adaptive"], v["Tuned"]) for k, v in by_case.items() if k[3] == kernel]
-        x, y = np.maximum(np.array(pairs).reshape(-1, 2).T, 1)
-        right.scatter(x, y, color=color, s=22, label=kernel, alpha=0.8)
-    ends = np.array([1, 1e5])
-    for factor in (1, 20):
-        right.plot(ends, ends / factor, color="0.6", lw=0.8, ls=":" if factor == 1 else "--")
-    right.set(xscale="log", yscale="log", xlim=(1, 5e4), ylim=(1, 2e3))
-    right.set(xlabel="steps of Adaptive()", ylabel="steps of Tuned()")
-    right.set_title("until the jump is within 5% of the largest (dashed: 20x)", fontsize=10)
-    right.legend()
-    plt.savefig(picture, dpi=130)
-
-
-def table(path: Path, page: Path) -> None:
-    """Write the table into a page, between two comments."""
-    by_case: dict[tuple, dict[str, dict[str, str]]] = {}
-    for line in read(path):
-        by_case.setdefault(key_of(line), {})[line["tuner"]] = line
-    head = (
-        "| target | sites | kernel | chains | seeds | best R | its rate | steps, `Adaptive` "
-        "| steps, `Tuned` | times fewer | worst seed | efficiency |"
-    )
-    rows = [head, "|---|---" + "|---:" * 10 + "|"]
-    for found in by_case.values():
-        new, old = found["Tuned"], found["Adaptive"]
-        times = max(float(old["steps"]), 1) / max(float(new["steps"]), 1)
-        late = ">" if old["steps"] == old["horizon"] else ""
-        name = f"{new['target']} {new['config']}".removesuffix(" -")
-        cells = [
-            *(name, f"{int(new['sites']):,}", new["kernel"], new["chains"], new["seeds"]),
-            *(new["best_scale"], new["best_rate"], late + old["steps"], new["steps"]),
-            *(f"{late}{times:.3g}", new["steps_worst"], new["efficiency"]),
-        ]
-        rows.append(f"| {' | '.join(cells)} |")
-    text = page.read_text()
-    before, rest = text.split(BEGIN)
-    page.write_text(before + BEGIN + "\n" + "\n".join(rows) + "\n" + END + rest.split(END)[1])
-
-
-BEGIN, END = "<!-- table: benchmarks/tuning.py -->", "<!-- end of table -->"
+def wanted(given: argparse.Namespace) -> list[tuple[str, Case]]:
+    """The cases that are asked for and not in the table yet."""
+    done = {key_of(line) for path in [given.out, *given.done] for line in read(path)}
+    part, parts = map(int, given.part.split("/"))
+    found = []
+    for case in device_cases() if given.device_sizes else cases():
+        name = f"{case.target}-{case.size}-{case.config}-{case.kernel}-{case.chains}"
+        named = any(f"{name}-".startswith(f"{one}-" if one else "") for one in given.only)
+        absent = case.target == "deep ebm" and given.model is None
+        if named and not absent and tuple(map(str, case)) not in done:
+            found.append((name, case))
+    return found[part::parts]
 
 
 def main() -> None:
@@ -302,27 +266,27 @@ def main() -> None:
     parser.add_argument("--device-sizes", action="store_true")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=1e6, help="after which none is begun")
-    parser.add_argument("--only", default="", help="as in bernoulli-100-C2-LBP,ising-20")
+    names = {"type": lambda text: text.split(","), "default": [""]}
+    parser.add_argument("--only", **names, help="as in bernoulli-100-C2-LBP,ising-20")
+    parser.add_argument("--part", default="0/1", help="2/3: the last of three parts")
+    parser.add_argument("--model", type=Path, help="a checkpoint of a deep EBM")
     parser.add_argument("--out", type=Path, default=Path("docs/tuning.csv"))
+    parser.add_argument("--done", type=Path, nargs="*", default=[], help="tables of other parts")
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--table", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore", hs.ConvergenceWarning)
     if given.figure:
-        return figure(given.out, given.figure)
+        pair = {
+            f"{type(tuner).__name__}()": trajectories(Case("ising", 20, "C2", "LBP"), tuner, 3, 500)
+            for tuner in (hs.Adaptive(), hs.Tuned())
+        }
+        return figure(given.out, pair, given.figure)
     if given.table:
         return table(given.out, given.table)
-    done = {key_of(line) for line in read(given.out)}
+    deep_ebm.checkpoint = given.model  # type: ignore[attr-defined]
     started = time.perf_counter()
-    for case in device_cases() if given.device_sizes else cases():
-        name = f"{case.target}-{case.size}-{case.config}-{case.kernel}-{case.chains}"
-        if (
-            not any(
-                f"{name}-".startswith(f"{one}-" if one else "") for one in given.only.split(",")
-            )
-            or tuple(map(str, case)) in done
-        ):
-            continue
+    for name, case in wanted(given):
         began = time.perf_counter()
         if began > started + 60 * given.minutes:
             break

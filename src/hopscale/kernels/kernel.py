@@ -47,6 +47,9 @@ class Info(NamedTuple):
         proposal: the state y that was proposed, accepted or not.
         jump: how far the step goes on average over acceptance: accept_prob times the number of
             sites that the proposal would change. None from kernels that do not say.
+        log_ratio: the logarithm of the acceptance ratio, of which accept_prob is the exponential
+            where it is below 0; -inf for a proposal that is rejected whatever the chance. None
+            from kernels that do not say.
     """
 
     accept_prob: Float[Array, ""]
@@ -55,6 +58,7 @@ class Info(NamedTuple):
     invalid: Bool[Array, ""]
     proposal: State
     jump: Float[Array, ""] | None = None
+    log_ratio: Float[Array, ""] | None = None
 
 
 class ScaleRange(NamedTuple):

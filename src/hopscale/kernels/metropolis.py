@@ -112,7 +112,7 @@ class Metropolis(Kernel):
         length = self._length(noise.rounding, scale, target.num_sites)
         move, log_forward = self.choose(noise.propose, target, state, length)
         there, log_backward = self.follow(target, state, move)
-        accept_prob, invalid = acceptance(state, there, log_forward, log_backward)
+        accept_prob, log_ratio, invalid = acceptance(state, there, log_forward, log_backward)
         accepted, distance = noise.accept < accept_prob, self._distance(move)
         info = Info(
             accept_prob=accept_prob,
@@ -121,6 +121,7 @@ class Metropolis(Kernel):
             invalid=invalid,
             proposal=there.x,
             jump=accept_prob * distance.astype(accept_prob.dtype),
+            log_ratio=log_ratio,
         )
         return jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, state), info
 
@@ -169,7 +170,7 @@ class Metropolis(Kernel):
             move, counts = self._listed(target, state, sequence, length, by)
             log_forward = self.score(target, state, move, way_back=False)
             there, log_backward = self.follow(target, state, move)
-            accept_prob, _ = acceptance(state, there, log_forward, log_backward)
+            accept_prob, *_ = acceptance(state, there, log_forward, log_backward)
             share = jnp.where(counts, shares[length - 1], 0.0)
             return there.x, share * jnp.exp(log_forward) * accept_prob
 
@@ -192,8 +193,8 @@ def acceptance(
     there: ChainState,
     log_forward: Float[Array, ""],
     log_backward: Float[Array, ""],
-) -> tuple[Float[Array, ""], Bool[Array, ""]]:
-    """The probability of accepting a proposal, and whether it was invalid.
+) -> tuple[Float[Array, ""], Float[Array, ""], Bool[Array, ""]]:
+    """The probability of accepting a proposal, its log-ratio, and whether it was invalid.
 
     A proposal where the density is NaN or +inf, or whose way back is NaN, is rejected and
     marked. One that leads to zero density, or that was drawn for want of sites with weight, is
@@ -205,7 +206,8 @@ def acceptance(
     invalid = invalid | (jnp.isnan(log_backward) & ~impossible)
     log_ratio = log_prob - state.log_prob + log_backward - log_forward
     possible = jnp.isfinite(log_forward) & ~impossible & ~invalid
-    return jnp.where(possible, jnp.exp(jnp.minimum(log_ratio, 0.0)), 0.0), invalid
+    log_ratio = jnp.where(possible, log_ratio, -jnp.inf)
+    return jnp.exp(jnp.minimum(log_ratio, 0.0)), log_ratio, invalid
 
 
 def round_randomly(uniform: Float[Array, ""], scale: Float[Array, ""]) -> Int[Array, ""]:

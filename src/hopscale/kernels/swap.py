@@ -230,7 +230,7 @@ class Swap(Metropolis):
             move = _move(jnp.pad(sequence, ((0, n - pairs), (0, 0))), length, n)
             log_forward = self.score(target, state, move, way_back=False)
             there, log_backward = self.follow(target, state, move)
-            accept_prob, _ = acceptance(state, there, log_forward, log_backward)
+            accept_prob, *_ = acceptance(state, there, log_forward, log_backward)
             last = length == most
             share = jnp.where(last, shares[length - 1], shares[length - 1] - shares[length])
             taken = jnp.all(fits | ~counted) & (length <= most)

@@ -4,7 +4,8 @@ In the paper's limits the log acceptance ratio is normal, $\mathcal N(-s^2/2, s^
 $s = c R^p$, whence acceptance $a = 2\Phi(-s/2)$ and jump distance $\rho = R\,a$. So acceptance
 gives s, and s at one scale gives the scale of any other s. Two loops make use of it:
 
-- The fast one holds the acceptance rate that belongs to a given s, by Newton steps in log R.
+- The fast one holds the acceptance rate that belongs to a given s, by Newton steps in log R; far
+  from equilibrium, where acceptance misleads, it holds s itself, the spread of log ratios.
 - The slow one moves s, and with it the rate to hold, to where the slope of the jump distance
   against log R, measured by steps at slightly smaller and larger scales, is zero.
 
@@ -12,12 +13,11 @@ The limits only set how large the steps of both are; where they end, measurement
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr, ndtr, ndtri
+from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, Int
 from scipy import special
 
@@ -26,7 +26,7 @@ from hopscale.tune.tuner import Tuner, TunerState, check_rate
 
 POOL = 16  # acceptances that a look at the rate needs, at least
 PRIOR = 2.0  # acceptances at the expected rate that each look begins with
-PRIOR_UNSURE = 4.0  # proposals short of certain acceptance before their mean counts as much
+PRIOR_SPREAD = 2.0  # log ratios before their spread counts as much as the mean acceptance
 LONGEST = np.log(8.0)  # move of the log scale, by one look
 LOSS = 0.001  # share of the jump distance that the noise of log R may cost
 
@@ -49,7 +49,7 @@ class Law(NamedTuple):
         curvature: minus the second derivative of log jump distance against log R at the best R.
         variance: of one chain's acceptance probability there, in units of its mean squared: how
             noisy log R is when found from the mean of one.
-        early_variance: the same, when found by `_early_error`.
+        early_variance: the same, when found by `_early_error` from one log ratio.
     """
 
     exponent: float
@@ -62,19 +62,13 @@ class Law(NamedTuple):
     def of(rate: float) -> "Law":
         r"""With h = s/2: the rate is best where $\Phi(-h) = p\,h\,\varphi(h)$, which gives p."""
         h = -float(special.ndtri(rate / 2))
-        density = np.exp(-0.5 * h * h) / np.sqrt(2 * np.pi)
-        mills = {t: float(np.exp(_log_mills(t * h, special.log_ndtr))) for t in (-1, 1, 3)}
+        mills = {t: _mills(t * h) for t in (-1, 1, 3)}
         exponent = mills[1] / h
-        # E[a^2 | a < 1] / E[a | a < 1]^2 - 1, with a share 1 - rate/2 of all proposals.
-        spread = mills[3] * mills[-1] / mills[1] ** 2 - 1
-        by_mean = spread / (1 - rate / 2)
-        by_share = (2 * h - 1 / mills[1] + 1 / mills[-1]) ** 2 * (1 - rate / 2) * rate / 2
-        response = 2 * h * (1 / mills[1] - h) * exponent
         return Law(
             exponent=exponent,
             curvature=exponent**2 * h * (1 / mills[1] + h * (1 / mills[1] - h) / mills[1]),
             variance=(rate / 2 + (1 - rate / 2) * mills[3] / mills[-1]) / rate**2 - 1,
-            early_variance=(by_mean + by_share / density**2) / response**2,
+            early_variance=(np.pi / 2 - 1) / exponent**2,
         )
 
 
@@ -85,15 +79,15 @@ class Pool(NamedTuple):
         count: acceptance probabilities.
         accepted: their sum.
         expected: what it should be.
-        unsure: how many of them are below 1.
-        unsure_accepted: the sum of these.
+        ratios: log ratios that are numbers, one less for each step: their mean is not given.
+        spread: how far they are from their mean, in units of the s that is expected, summed up.
     """
 
     count: Float[Array, ""]
     accepted: Float[Array, ""]
     expected: Float[Array, ""]
-    unsure: Float[Array, ""]
-    unsure_accepted: Float[Array, ""]
+    ratios: Float[Array, ""]
+    spread: Float[Array, ""]
 
 
 class Slope(NamedTuple):
@@ -193,7 +187,7 @@ class Tuned(Tuner):
         law, ends = Law.of(scales.rate), (np.log(scales.low), np.log(scales.tuned_high))
         at, memory = jnp.log(state.scale), state.memory
         jump = info.distance if info.jump is None else info.jump
-        memory = _hold_rate(memory, law, at, info.accept_prob, ends)
+        memory = _hold_rate(memory, law, at, info, ends)
         if self.rate is None:
             cost = self.site_cost * state.scale / (1.0 + self.site_cost * state.scale)
             memory = _follow_slope(memory, law, at, jump, cost, ends)
@@ -212,23 +206,24 @@ class Tuned(Tuner):
         return state._replace(scale=jnp.exp(state.memory.average))
 
 
-def _hold_rate(memory: Memory, law: Law, at, accept_prob, ends) -> Memory:
+def _hold_rate(memory: Memory, law: Law, at, info: Info, ends) -> Memory:
     """Pool acceptances; with enough of them, a Newton step towards the rate to hold."""
-    chains, unsure = accept_prob.size, accept_prob < 1.0
-    # What acceptance should be where this step was, a little off the centre.
-    expected = _acceptance(memory.log_s + law.exponent * (at - memory.log_scale))
+    chains = info.accept_prob.size
+    # What s should be where this step was, a little off the centre.
+    log_s = memory.log_s + law.exponent * (at - memory.log_scale)
+    ratios, spread = _spread(info.log_ratio, at.dtype)
     pool = Pool(
         count=memory.pool.count + chains,
-        accepted=memory.pool.accepted + jnp.sum(accept_prob),
-        expected=memory.pool.expected + chains * expected,
-        unsure=memory.pool.unsure + jnp.sum(unsure),
-        unsure_accepted=memory.pool.unsure_accepted + jnp.sum(jnp.where(unsure, accept_prob, 0.0)),
+        accepted=memory.pool.accepted + jnp.sum(info.accept_prob),
+        expected=memory.pool.expected + chains * _acceptance(log_s),
+        ratios=memory.pool.ratios + ratios,
+        spread=memory.pool.spread + spread * jnp.exp(-log_s),
     )
     look, early = pool.count >= POOL, jnp.exp(jnp.minimum(1.0 - memory.travelled, 0.0))
-    # A normal law's tail says little of its middle: half of the proposals should be short of 1.
-    early = early * jnp.minimum(2.0 * pool.unsure / pool.count, 1.0) ** 2
-    share = early * pool.unsure / (pool.unsure + PRIOR_UNSURE)
-    error = share * _early_error(pool, law) + (1.0 - share) * _error(pool, law)
+    share = early * pool.ratios / (pool.ratios + PRIOR_SPREAD)
+    error = _error(pool, law)
+    # Chains that climb accept too much, never too little.
+    error = share * jnp.minimum(_early_error(pool, law), error) + (1.0 - share) * error
     turns = memory.turns + (look & (error * memory.error < 0))
     noise = share**2 * law.early_variance + (1.0 - share) ** 2 * law.variance
     steady = jnp.minimum(_steady(law, noise / max(chains, POOL)), 0.5)
@@ -241,6 +236,22 @@ def _hold_rate(memory: Memory, law: Law, at, accept_prob, ends) -> Memory:
     )
 
 
+def _spread(log_ratio: Float[Array, " chains"] | None, dtype):
+    r"""How many log ratios are numbers, less one, and how far they are from their mean, in all.
+
+    For n normal ones of deviation s, $E|x - \bar x| = s \sqrt{2/\pi} \sqrt{1 - 1/n}$; multiplied
+    such that the sum has mean (n - 1) s.
+    """
+    if log_ratio is None or log_ratio.size < 2:
+        return jnp.zeros((), dtype), jnp.zeros((), dtype)
+    number = jnp.isfinite(log_ratio)
+    count = jnp.maximum(jnp.sum(number), 1).astype(dtype)
+    mean = jnp.sum(jnp.where(number, log_ratio, 0.0)) / count
+    apart = jnp.sum(jnp.where(number, jnp.abs(log_ratio - mean), 0.0))
+    factor = jnp.sqrt(np.pi / 2 * (1.0 - 1.0 / count))
+    return count - 1.0, (factor * apart).astype(dtype)
+
+
 def _error(pool: Pool, law: Law):
     """By how much log R is too small, from the mean acceptance."""
     expected = pool.expected / pool.count
@@ -249,20 +260,13 @@ def _error(pool: Pool, law: Law):
 
 
 def _early_error(pool: Pool, law: Law):
-    r"""The same where chains are still far from equilibrium.
+    r"""The same where chains are still far from equilibrium: from the spread of log ratios.
 
-    The log acceptance ratio is then $\mathcal N(\mu, s^2)$ with a larger $\mu$ than $-s^2/2$:
-    acceptance is high because chains climb. Two numbers tell $u = \mu/s$ and s apart,
-
-    $$P(a < 1) = \Phi(-u), \qquad E[a \mid a < 1] = M(u + s) / M(u),$$
-
-    with Mills' ratio $M(t) = \Phi(-t) / \varphi(t)$. This is a Newton step for s by the second.
+    They are then $\mathcal N(\mu, s^2)$ with a larger $\mu$ than $-s^2/2$, and acceptance is high
+    because chains climb; but s is nearly what it will be.
     """
-    s = jnp.exp(_log_s(pool.expected / pool.count))
-    u = -ndtri((pool.unsure + 0.5) / (pool.count + 1.0))
-    mean = jnp.maximum(pool.unsure_accepted, 1e-3) / jnp.maximum(pool.unsure, 1.0)
-    above = jnp.log(mean) - _log_mills(u + s) + _log_mills(u)
-    return _bounded(above / (s * (jnp.exp(-_log_mills(u + s)) - u - s)) / law.exponent)
+    found = jnp.maximum(pool.spread, 1e-6) / jnp.maximum(pool.ratios, 1.0)
+    return _bounded(-jnp.log(found) / law.exponent)
 
 
 def _bounded(error):
@@ -337,6 +341,6 @@ def _acceptance(log_s):
     return 2.0 * ndtr(-0.5 * jnp.exp(log_s))
 
 
-def _log_mills(t, log_ndtr: Callable = log_ndtr):
-    """log of Mills' ratio, Phi(-t) / phi(t)."""
-    return log_ndtr(-t) + 0.5 * t * t + 0.5 * np.log(2 * np.pi)
+def _mills(t: float) -> float:
+    """Mills' ratio, Phi(-t) / phi(t)."""
+    return float(np.exp(special.log_ndtr(-t) + 0.5 * t * t) * np.sqrt(2 * np.pi))
