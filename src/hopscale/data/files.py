@@ -74,8 +74,8 @@ def read_npz(root: Path, file: File, names: Iterable[str]) -> list[np.ndarray]:
     """Arrays of an npz file. The digest is of their bytes, one after the other."""
     try:
         # Opened here: given a path, NumPy leaves the file open when it turns out not to be a zip.
-        with _open(root, file).open("rb") as stream, np.load(stream, allow_pickle=False) as held:
-            arrays = [np.ascontiguousarray(held[name]) for name in names]
+        with _open(root, file).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays = [np.ascontiguousarray(stored[name]) for name in names]
     except FileNotFoundError:
         raise
     except (*BROKEN_NPZ, TypeError, AttributeError) as error:

@@ -10,9 +10,9 @@ from hopscale.learn.measure import measure_log_z
 from hopscale.learn.mixture import Mixture
 from hopscale.learn.networks import CNN, MLP, ResNet
 from hopscale.learn.packing import load_model
-from hopscale.learn.pcd import PCD
 from hopscale.learn.rbm import RBMRecipe, TrainedRBM, train_rbm
 from hopscale.learn.rbm_file import load_rbm
+from hopscale.learn.settings import PCD
 from hopscale.learn.trained import Trained
 from hopscale.learn.trainer import SlowTrainingWarning
 from hopscale.learn.training import train_ebm

@@ -9,7 +9,7 @@ from hopscale.identity import differences
 from hopscale.storage import FileError, Stored
 
 KIND = "a checkpoint of training"
-KEPT = 2
+NEWEST = 2  # checkpoints that stay
 SUFFIX = ".checkpoint"
 LOCK = "training.lock"
 
@@ -36,7 +36,7 @@ def write(
         storage.write(path, KIND, {**about, "step": step}, arrays)
     except OSError as error:
         raise OSError(f"{error} The checkpoints before it are intact.") from error
-    for old in paths(directory)[:-KEPT]:
+    for old in paths(directory)[:-NEWEST]:
         if old != good:
             old.unlink(missing_ok=True)
     return path

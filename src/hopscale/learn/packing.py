@@ -18,7 +18,8 @@ from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import networks
 from hopscale.learn.checkpoint import CheckpointError
 from hopscale.learn.ebm import EBM
-from hopscale.learn.pcd import PCD, Learner
+from hopscale.learn.pcd import Learner
+from hopscale.learn.settings import PCD
 from hopscale.storage import FileError, Stored
 from hopscale.targets import Bernoulli
 from hopscale.validate import choice

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from hopscale.learn.pcd import PCD
+from hopscale.learn.settings import PCD
 
 SMALL_SITES = 256  # up to which images are small
 

@@ -13,7 +13,8 @@ from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
 from hopscale.learn.ebm import EBM
 from hopscale.learn.health import RECORDED, DivergedError, Health, Trouble
-from hopscale.learn.pcd import PCD, Training
+from hopscale.learn.pcd import Training
+from hopscale.learn.settings import PCD
 from hopscale.learn.trained import Trained
 from hopscale.storage import Stored
 

@@ -20,7 +20,8 @@ from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
 from hopscale.learn.arguments import kernel_and_tuner
 from hopscale.learn.ebm import EBM, trainable
-from hopscale.learn.pcd import PCD, Training
+from hopscale.learn.pcd import Training
+from hopscale.learn.settings import PCD
 from hopscale.learn.trained import Trained
 from hopscale.learn.trainer import Trainer
 from hopscale.tune import Tuner
