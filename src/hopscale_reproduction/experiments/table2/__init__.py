@@ -1,13 +1,14 @@
 """Table 2: how few Metropolis-Hastings steps an iteration suffice to train a deep EBM.
 
 `cells.py` says what a model is, `search.py` which number of steps suffices and what to train next,
-`training.py` trains and judges one model, `results.py` is what the report makes of it.
+`training.py` trains and judges one model, `results.py` has the numbers of them all and
+`section.py` what the report makes of these.
 """
 
 from collections.abc import Iterator, Mapping
 
 from hopscale_reproduction.experiment import Experiment, Find, Part, Procedure
-from hopscale_reproduction.experiments.table2 import results
+from hopscale_reproduction.experiments.table2 import results, section
 from hopscale_reproduction.experiments.table2.cells import COLUMNS, PROFILES, Profile, TrainingCell
 from hopscale_reproduction.experiments.table2.search import NoReferenceError, Search
 from hopscale_reproduction.experiments.table2.training import Training
@@ -42,10 +43,10 @@ def experiment(
         cell_type=TrainingCell,
         procedure=procedure or Training(),
         parts=(
-            Part("training", "training", results.blocks),
-            Part("pictures", "training", results.pictures),
+            Part("training", "training", section.blocks),
+            Part("pictures", "training", section.pictures),
         ),
-        claims=(results.claim,),
+        claims=(section.claim,),
         summary=lambda profile, find: results.summary(profiles[profile], find),
         problems=lambda profile, find: results.problems(Search(profiles[profile], find)),
     )

@@ -1,4 +1,4 @@
-"""What was trained, and how few steps suffice: numbers, figure, claim and section of Table 2."""
+"""What was trained, and how few steps suffice: the numbers and the figure of Table 2."""
 
 import functools
 from typing import NamedTuple
@@ -7,19 +7,9 @@ from rich.table import Table
 
 from hopscale_reproduction import printed
 from hopscale_reproduction.chart import Chart, Mark, Panel, Point, Series
-from hopscale_reproduction.experiment import Find
+from hopscale_reproduction.experiment import Find, Results
 from hopscale_reproduction.experiments.table2.cells import COLUMNS, PROFILES, Profile, TrainingCell
 from hopscale_reproduction.experiments.table2.search import FewestSteps, NoReferenceError, Search
-from hopscale_reproduction.report.blocks import (
-    Block,
-    Claim,
-    Content,
-    Grid,
-    Image,
-    Picture,
-    Stack,
-    Text,
-)
 from hopscale_reproduction.snapshot import Snapshot
 
 LOOKS = {
@@ -29,11 +19,6 @@ LOOKS = {
     "ALBP_s": ("ALBP, √t", "red", "D"),
 }
 LANE = 0.09  # of the span of likelihoods, between the lines of models that diverged
-PICTURES = {
-    "samples": "from the replay buffer",
-    "long-run": "long-run chains of adaptive LBP from the base distribution",
-    "curves": "training curves",
-}
 
 
 # Numbers
@@ -55,6 +40,7 @@ class Trained(NamedTuple):
     value: float | None
     error: float
     effective: float
+    results: Results
 
 
 @functools.cache
@@ -103,6 +89,7 @@ def trained(search: Search) -> list[Trained]:
             value=result.get("log_likelihood"),
             error=result.get("error", 0.0),
             effective=result.get("effective", 0.0),
+            results=result,
         )
         for cell, result in found
         if result is not None
@@ -203,86 +190,3 @@ def _note(one: Trained) -> str:
     if one.value is not None:
         outcome = f"{one.value:.2f} ± {one.error:.2f} nats, {one.effective:.0f} effective chains"
     return f"{LOOKS[cell.column][0]}, {cell.steps} steps, seed {cell.seed}: {outcome}"
-
-
-# Report
-
-
-def claim(snapshot: Snapshot) -> Claim:
-    text = "ALBP trains deep EBMs with half the steps of LBP-1 or fewer"
-    search = search_in(snapshot)
-    found = {(item.data, item.column): item.ours for item in steps(search)}
-    parts, halves, most = [], [], search.profile.counts[-1]
-    for data in dict.fromkeys(data for data, _ in found):
-        for name, adaptive, single in (
-            ("barker", "ALBP_b", "LBP_b-1"),
-            ("√t", "ALBP_s", "LBP_s-1"),
-        ):
-            few, many = found[data, adaptive], found[data, single]
-            if few is None or many is None or (few.steps is None and few.above < most):
-                continue
-            bound = many.above if many.steps is None else many.steps
-            half = few.steps is not None and 2 * few.steps <= bound
-            if not half and many.steps is None and many.above < most:
-                continue  # what is yet to be tried decides
-            parts.append(f"{data}, {name}: {few} against {many}")
-            halves.append(half)
-    if not parts:
-        begun = bool(trained(search))
-        why = "Too few models were trained to tell." if begun else ""
-        return Claim("training", text, why, "too short" if begun else "not run")
-    status = "yes" if all(halves) else "partly" if any(halves) else "no"
-    return Claim("training", text, f"{'; '.join(parts)}.", status)
-
-
-def blocks(snapshot: Snapshot) -> list[Block]:
-    text = (
-        "How few steps of a sampler between two updates suffice to train a deep energy-based model "
-        "by persistent contrastive divergence. The paper trains until models are in the same good "
-        "quality and does not say how that was judged. Here a number of steps suffices if training "
-        "does not diverge and the validation log-likelihood, by annealed importance sampling, is "
-        "within a margin of that of ALBP with √t and many steps; ~ marks a verdict that the error "
-        "of the normalizing constant leaves open."
-    )
-    search = search_in(snapshot)
-    found = steps(search)
-    rows: list[list[Content]] = [
-        [data, *(_cell(item) for item in found if item.data == data)]
-        for data in dict.fromkeys(item.data for item in found)
-    ]
-    caption = "Table 2. Least number of steps an iteration; below, the paper's."
-    content: list[Block] = [Text(text), Grid(caption, ["data", *COLUMNS], rows)]
-    content += [Text(f"{problem[:1].upper()}{problem[1:]}") for problem in problems(search)]
-    drawn = chart(snapshot)
-    if drawn.panels:
-        content.append(
-            Picture(
-                drawn,
-                "Validation log-likelihood of each model against the number of steps, with the "
-                "error of its normalizing constant; the line is the least that suffices. Open "
-                "symbols at the bottom: training diverged.",
-            )
-        )
-    return content
-
-
-def _cell(item: Steps) -> Stack:
-    theirs = "–" if item.paper is None else str(item.paper)
-    if item.ours is None:
-        return Stack("not run", theirs, "not run")
-    return Stack(str(item.ours), theirs, "unjudged")
-
-
-def pictures(snapshot: Snapshot) -> list[Block]:
-    """What training left: samples and curves of the references."""
-    if snapshot.pictures is None:
-        return []
-    found: list[Block] = []
-    for path in sorted(snapshot.pictures.glob("ebm-*.png")):
-        data, _, shown = path.stem.removeprefix("ebm-").rpartition("_")
-        found.append(Image(path, f"Deep EBM on {data}: {PICTURES.get(shown, shown)}."))
-    if found:
-        return found
-    if trained(search_in(snapshot)):
-        return [Text("Deep EBMs were trained elsewhere; their pictures are not here.")]
-    return [Text("Deep EBMs: not trained yet; `hopscale reproduce table2` trains them.")]

@@ -1,0 +1,144 @@
+"""What the report says of Table 2: the claim, the table, every model, pictures."""
+
+from hopscale_reproduction.experiments.table2.cells import COLUMNS
+from hopscale_reproduction.experiments.table2.results import (
+    LOOKS,
+    Steps,
+    Trained,
+    chart,
+    problems,
+    search_in,
+    steps,
+    trained,
+)
+from hopscale_reproduction.report.blocks import (
+    Block,
+    Claim,
+    Content,
+    Fold,
+    Grid,
+    Image,
+    Picture,
+    Stack,
+    Text,
+)
+from hopscale_reproduction.snapshot import Snapshot
+
+PICTURES = {
+    "samples": "from the replay buffer",
+    "long-run": "long-run chains of adaptive LBP from the base distribution",
+    "curves": "training curves",
+}
+
+
+def claim(snapshot: Snapshot) -> Claim:
+    text = "ALBP trains deep EBMs with half the steps of LBP-1 or fewer"
+    search = search_in(snapshot)
+    found = {(item.data, item.column): item.ours for item in steps(search)}
+    parts, halves, most = [], [], search.profile.counts[-1]
+    for data in dict.fromkeys(data for data, _ in found):
+        for name, adaptive, single in (
+            ("barker", "ALBP_b", "LBP_b-1"),
+            ("√t", "ALBP_s", "LBP_s-1"),
+        ):
+            few, many = found[data, adaptive], found[data, single]
+            if few is None or many is None or (few.steps is None and few.above < most):
+                continue
+            bound = many.above if many.steps is None else many.steps
+            half = few.steps is not None and 2 * few.steps <= bound
+            if not half and many.steps is None and many.above < most:
+                continue  # what is yet to be tried decides
+            parts.append(f"{data}, {name}: {few} against {many}")
+            halves.append(half)
+    if not parts:
+        begun = bool(trained(search))
+        why = "Too few models were trained to tell." if begun else ""
+        return Claim("training", text, why, "too short" if begun else "not run")
+    status = "yes" if all(halves) else "partly" if any(halves) else "no"
+    return Claim("training", text, f"{'; '.join(parts)}.", status)
+
+
+def blocks(snapshot: Snapshot) -> list[Block]:
+    text = (
+        "How few steps of a sampler between two updates suffice to train a deep energy-based model "
+        "by persistent contrastive divergence. The paper trains until models are in the same good "
+        "quality and does not say how that was judged. Here a number of steps suffices if training "
+        "does not diverge and the validation log-likelihood, by annealed importance sampling, is "
+        "within a margin of that of ALBP with √t and many steps; ~ marks a verdict that the error "
+        "of the normalizing constant leaves open."
+    )
+    search = search_in(snapshot)
+    found = steps(search)
+    rows: list[list[Content]] = [
+        [data, *(_cell(item) for item in found if item.data == data)]
+        for data in dict.fromkeys(item.data for item in found)
+    ]
+    caption = "Table 2. Least number of steps an iteration; below, the paper's."
+    content: list[Block] = [Text(text), Grid(caption, ["data", *COLUMNS], rows)]
+    content += [Text(f"{problem[:1].upper()}{problem[1:]}") for problem in problems(search)]
+    drawn = chart(snapshot)
+    if drawn.panels:
+        content.append(
+            Picture(
+                drawn,
+                "Validation log-likelihood of each model against the number of steps, with the "
+                "error of its normalizing constant; the line is the least that suffices. Open "
+                "symbols at the bottom: training diverged.",
+            )
+        )
+    models = trained(search)
+    if models:
+        content.append(Fold(f"Every model ({len(models)})", [_every_model(models)]))
+    return content
+
+
+def _every_model(models: list[Trained]) -> Grid:
+    """A row for each model, with what became of it."""
+    heads = ["data", "sampler", "steps", "seed", "training", "R", "acceptance", "log-likelihood"]
+    rows: list[list[Content]] = []
+    for one in models:
+        cell, results = one.cell, one.results
+        value = "" if one.value is None else f"{one.value:.2f} ± {one.error:.2f}"
+        if one.value is not None and not results.get("measured", True):
+            value = f"~{value}"
+        name = LOOKS[cell.column][0]
+        row = [cell.data, name, str(cell.steps), str(cell.seed), _course(results)]
+        numbers = (("scale", ".1f"), ("acceptance", ".3f"))
+        rows.append([*row, *(_number(results.get(key), how) for key, how in numbers), value])
+    return Grid("Every model: what training came to, and its likelihood.", heads, rows)
+
+
+def _number(value, how: str) -> str:
+    return "" if value is None else format(value, how)
+
+
+def _course(results) -> str:
+    """What training came to, in words."""
+    crises = len(results.get("crises", ()))
+    between = f" after {crises} crises" if crises > 1 else " after a crisis" if crises else ""
+    if not results["diverged"]:
+        return f"{results.get('reason', 'trained')}{between}"
+    at = f" at {results['iteration']:,}" if "iteration" in results else ""
+    return f"{results.get('reason', 'diverged')}{at}"
+
+
+def _cell(item: Steps) -> Stack:
+    theirs = "–" if item.paper is None else str(item.paper)
+    if item.ours is None:
+        return Stack("not run", theirs, "not run")
+    return Stack(str(item.ours), theirs, "unjudged")
+
+
+def pictures(snapshot: Snapshot) -> list[Block]:
+    """What training left: samples and curves of the references."""
+    if snapshot.pictures is None:
+        return []
+    found: list[Block] = []
+    for path in sorted(snapshot.pictures.glob("ebm-*.png")):
+        data, _, shown = path.stem.removeprefix("ebm-").rpartition("_")
+        found.append(Image(path, f"Deep EBM on {data}: {PICTURES.get(shown, shown)}."))
+    if found:
+        return found
+    if trained(search_in(snapshot)):
+        return [Text("Deep EBMs were trained elsewhere; their pictures are not here.")]
+    return [Text("Deep EBMs: not trained yet; `hopscale reproduce table2` trains them.")]
