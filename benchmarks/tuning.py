@@ -84,7 +84,9 @@ def small_ebm(size: int, config: str) -> hs.Target:
 
 
 def deep_ebm(size: int, config: str) -> hs.Target:
-    return hs.learn.load_model(deep_ebm.checkpoint)  # type: ignore[attr-defined]
+    """A residual network that has learnt images of 28 x 28, from a checkpoint."""
+    network = hs.learn.ResNet(channels=64)
+    return hs.learn.load_model(deep_ebm.checkpoint, network)  # type: ignore[attr-defined]
 
 
 TARGETS = {
