@@ -9,6 +9,7 @@ import scipy.stats
 
 import hopscale as hs
 from hopscale.kernels.weights import site_weights
+from hopscale.native import cpu, reference
 from hopscale.select import listed
 from small import FALSE_ALARM
 
@@ -42,3 +43,63 @@ def test_chosen_sites_draw_values_by_weight():
     assert scipy.stats.binomtest(count, draws, p[1] / (p[1] + p[2])).pvalue > FALSE_ALARM
     assert set(values[:, 0]) == {1, 2}
     assert set(values[:, 3]) == {2}  # the other value has next to no weight
+
+
+def hard_ratios(n, k, rng):
+    """Also where weights are far too small, too large, or none."""
+    ratios = rng.normal(0, 3, (n, k))
+    ratios[::23] -= 400.0
+    ratios[3::29] += 400.0
+    ratios[5::31] = -np.inf
+    return jnp.asarray(ratios, jnp.float32), jnp.asarray(rng.integers(0, k, n), jnp.int8)
+
+
+def weigh_draw_and_score(module, balance):
+    @jax.jit
+    def run(key, ratios, here, sites, length):
+        totals = module.value_totals(ratios, here, balance=balance)
+        drawn = module.draw_values(key, ratios, here, sites, length, balance=balance)
+        possible = reference.flags(sites, length) & jnp.isfinite(totals)
+        scored = [
+            module.values_log_prob(ratios, here, totals, drawn, moved, balance=balance)
+            for moved in (possible, reference.flags(sites, length))
+        ]
+        return totals, drawn, jnp.stack(scored)
+
+    return run
+
+
+@pytest.mark.skipif(not cpu.ready()[0], reason="the kernels are not built")
+@pytest.mark.parametrize(
+    ("balance", "values"), [(None, 5), ("barker", 5), ("sqrt", 3), ("barker", 9)]
+)
+def test_kernels_weigh_and_draw_values_as_plain_jax_does(balance, values):
+    n, rng = 300, np.random.default_rng(values)
+    ratios, here = hard_ratios(n, values, rng)
+    sites = jnp.asarray(rng.permutation(n), jnp.int32)
+    runs = [weigh_draw_and_score(module, balance) for module in (cpu, reference)]
+    for length in (1, 129, n):
+        arguments = jax.random.key(length), ratios, here, sites, jnp.int32(length)
+        ours, plain = ([np.asarray(part) for part in run(*arguments)] for run in runs)
+        possible = np.isfinite(plain[0])
+        np.testing.assert_allclose(ours[0], plain[0], rtol=2e-6, atol=2e-6)
+        np.testing.assert_array_equal(ours[1][possible], plain[1][possible])
+        np.testing.assert_allclose(ours[2], plain[2], rtol=1e-5, atol=1e-4)
+        assert ours[1].dtype == np.int8
+        assert ((ours[1] >= 0) & (ours[1] < values)).all()
+        later = np.setdiff1d(np.arange(n), np.asarray(sites)[:length])
+        np.testing.assert_array_equal(ours[1][later], np.asarray(here)[later])
+
+
+@pytest.mark.skipif(not cpu.ready()[0], reason="the kernels are not built")
+def test_kernels_price_the_values_of_a_potts_model_as_plain_jax_does():
+    target = hs.Potts.lattice((5, 4), 3, 0.7, np.random.default_rng(0).normal(size=(5, 4, 3)))
+    graph = target.graph
+    x = jnp.asarray(np.random.default_rng(1).integers(0, 3, (6, 20)), jnp.int8)
+    field = target.field.reshape(-1, 3).astype(jnp.float32)
+    rows = graph.start, graph.neighbour, graph.weight.astype(jnp.float32)
+    ours, plain = (
+        jax.vmap(lambda x: module.potts_energies(x, field, *rows, degree=graph.degree))(x)  # noqa: B023
+        for module in (cpu, reference)
+    )
+    np.testing.assert_allclose(ours, plain, rtol=1e-6)

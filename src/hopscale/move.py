@@ -34,5 +34,5 @@ def apply(x: State, move: Move) -> State:
 
 def reverse(x: State, move: Move) -> Move:
     """The move that returns to x."""
-    values = None if move.values is None else x.reshape(-1).astype(jnp.int32)
+    values = None if move.values is None else x.reshape(-1)
     return Move(choice=move.choice, moved=move.moved, values=values)

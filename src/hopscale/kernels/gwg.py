@@ -51,7 +51,7 @@ class GWG(Metropolis):
         )
 
     def choose(self, key, target: Target, state: ChainState, length):
-        weights = site_weights(self.balance, target, state)
+        weights = site_weights(self.balance, target, state, self.implementation)
         choice, log_prob = select.repeated(
             key, weights.sites, length, implementation=self.implementation
         )
@@ -60,7 +60,7 @@ class GWG(Metropolis):
         return move, log_prob + weights.values_log_prob(move)
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
-        weights = site_weights(self.balance, target, state)
+        weights = site_weights(self.balance, target, state, self.implementation)
         log_prob = select.repeated_log_prob(
             weights.sites, move.choice, implementation=self.implementation
         )

@@ -51,7 +51,7 @@ class LBP(Metropolis):
         validate.choice("path", self.path, PATHS)
 
     def choose(self, key, target: Target, state: ChainState, length):
-        weights = site_weights(self.balance, target, state)
+        weights = site_weights(self.balance, target, state, self.implementation)
         choice, log_prob = select.race(
             key, weights.sites, length, implementation=self.implementation
         )
@@ -60,7 +60,7 @@ class LBP(Metropolis):
         return move, log_prob + weights.values_log_prob(move)
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
-        weights = site_weights(self.balance, target, state)
+        weights = site_weights(self.balance, target, state, self.implementation)
         backwards = way_back and self.path == "reversed"
         log_prob = select.order_log_prob(
             weights.sites, move.choice, backwards, implementation=self.implementation

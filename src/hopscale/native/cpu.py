@@ -35,6 +35,10 @@ _NAMES = (
     "PottsSweeps",
     "PairFields",
     "PairUpdate",
+    "PottsEnergies",
+    "ValueTotals",
+    "DrawValues",
+    "ValuesLogProb",
 )
 _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
@@ -150,6 +154,30 @@ def pair_update(fields, x, moved, field, start, neighbour, weight, *, degree):
     output = jax.ShapeDtypeStruct(fields.shape, jnp.float32)
     arrays = (fields, x, moved, field, start, neighbour, weight)
     return _call("PairUpdate", output, *arrays, vmap_method="expand_dims")
+
+
+def potts_energies(x, field, start, neighbour, weight, *, degree):
+    output = jax.ShapeDtypeStruct(field.shape, jnp.float32)
+    arrays = (x, field, start, neighbour, weight)
+    return _call("PottsEnergies", output, *arrays, vmap_method="expand_dims")
+
+
+def value_totals(ratios, here, *, balance):
+    ratios, code = _coded(ratios, balance)
+    output = jax.ShapeDtypeStruct(here.shape, jnp.float32)
+    return _call("ValueTotals", output, ratios, here, balance=code)
+
+
+def draw_values(key, ratios, here, sites, length, *, balance):
+    ratios, code = _coded(ratios, balance)
+    output = jax.ShapeDtypeStruct(here.shape, jnp.int8)
+    arrays = (jax.random.key_data(key), ratios, here, sites, length)
+    return _call("DrawValues", output, *arrays, balance=code)
+
+
+def values_log_prob(ratios, here, totals, values, moved, *, balance):
+    ratios, code = _coded(ratios, balance)
+    return _call("ValuesLogProb", _SCALAR, ratios, here, totals, values, moved, balance=code)
 
 
 def _coded(values, balance):

@@ -21,9 +21,25 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from hopscale import balance as balancing
 from hopscale import lattice
 from hopscale.balance import Balance
-from hopscale.native.sweeps import pair_fields, pair_update, potts_sweeps, spin_sweeps
+from hopscale.native.sweeps import (
+    pair_fields,
+    pair_update,
+    potts_energies,
+    potts_sweeps,
+    spin_sweeps,
+)
+from hopscale.native.values import draw_values, value_totals, values_log_prob
 
-__all__ = ["pair_fields", "pair_update", "potts_sweeps", "spin_sweeps"]
+__all__ = [
+    "draw_values",
+    "pair_fields",
+    "pair_update",
+    "potts_energies",
+    "potts_sweeps",
+    "spin_sweeps",
+    "value_totals",
+    "values_log_prob",
+]
 
 Sites = Int[Array, " n"]
 Flags = Bool[Array, " n"]

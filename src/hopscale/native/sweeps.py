@@ -50,6 +50,13 @@ def pair_update(fields, x, moved, field, start, neighbour, weight, *, degree: in
     return pair_fields(y, field, start, neighbour, weight, degree=degree)
 
 
+def potts_energies(x, field, start, neighbour, weight, *, degree: int) -> Float[Array, "n values"]:
+    r"""$h_i(c) + \sum_j J_{ij} [x_j = c]$ for every site and value."""
+    values = jnp.arange(field.shape[1], dtype=x.dtype)
+    code = (x[:, None] == values[None, :]).astype(field.dtype)
+    return field + neighbour_sums(jnp.arange(x.size), code, start, neighbour, weight, degree)
+
+
 def flip_chance(cost: Float[Array, "..."], metropolis: bool, keep: float) -> Float[Array, "..."]:
     """The probability of flipping a spin, which takes `cost` from the log-probability."""
     if metropolis:

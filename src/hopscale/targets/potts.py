@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from hopscale import lattice
+from hopscale import lattice, native
 from hopscale.graph import Graph, make_graph, read_pairs
-from hopscale.native.sweeps import neighbour_sums
 from hopscale.sweep import PottsSweep
 from hopscale.target import Evaluation, State, Target, as_parameter
 from hopscale.validate import count
@@ -101,10 +100,11 @@ class Potts(Target):
 
     def _energies(self, x: State) -> Float[Array, "n values"]:
         r"""$h_i(c) + \sum_j J_{ij} [x_j = c]$ for every site and value."""
-        graph, values = self.graph, jnp.arange(self.num_states)
-        code = (x.reshape(-1, 1) == values[None, :]).astype(self.dtype)
-        around = (code, graph.start, graph.neighbour, graph.weight, graph.degree)
-        return self._by_site + neighbour_sums(jnp.arange(self.num_sites), *around)
+        graph = self.graph
+        rows = graph.start, graph.neighbour, graph.weight
+        return native.call(
+            "potts_energies", x.reshape(-1), self._by_site, *rows, degree=graph.degree
+        )
 
     def _given(self, x: State, energies: Float[Array, "n values"]) -> Evaluation:
         own, field = _at(energies, x), _at(self._by_site, x)

@@ -7,6 +7,8 @@
 #include "rbm.h"
 #include "repeated.h"
 #include "sweep_ffi.h"
+#include "values_ffi.h"
+
 
 using hopscale::Balance;
 using hopscale::key_of;
@@ -262,6 +264,46 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(PairFields, pair_fields,
                                   .Arg<Ints>()
                                   .Arg<Floats>()
                                   .Ret<Floats>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(PottsEnergies, potts_energies,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<States>()
+                                  .Arg<Floats>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Arg<Floats>()
+                                  .Ret<Floats>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ValueTotals, value_totals,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Floats>()
+                                  .Arg<States>()
+                                  .Ret<Floats>()
+                                  .Attr<int32_t>("balance"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(DrawValues, draw_values,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Words>()
+                                  .Arg<Floats>()
+                                  .Arg<States>()
+                                  .Arg<Ints>()
+                                  .Arg<Ints>()
+                                  .Ret<States>()
+                                  .Attr<int32_t>("balance"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ValuesLogProb, values_log_prob,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Floats>()
+                                  .Arg<States>()
+                                  .Arg<Floats>()
+                                  .Arg<States>()
+                                  .Arg<Flags>()
+                                  .Ret<Floats>()
+                                  .Attr<int32_t>("balance"));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(PairUpdate, pair_update,
                               ffi::Ffi::Bind()

@@ -126,6 +126,20 @@ INLINE float exponential(float x) {
   return sum * bit_cast<float>((bit_cast<uint32_t>(shifted) << 23) + 0x3F800000u);
 }
 
+// log(x) for positive x that is not subnormal, to about two units in the last place. x = 2^k m with m
+// around 1, and log m = 2 artanh(t) for t = (m - 1) / (m + 1), at most 0.172.
+INLINE float logarithm(float x) {
+  constexpr uint32_t root = 0x3F3504F3u;  // of a half
+  const uint32_t bits = bit_cast<uint32_t>(x) - root;
+  const auto k = static_cast<float>(static_cast<int32_t>(bits) >> 23);
+  const float m = bit_cast<float>((bits & 0x7FFFFFu) + root);
+  const float t = (m - 1.0f) / (m + 1.0f), square = t * t;
+  float sum = square * (1.0f / 9) + 1.0f / 7;
+  sum = square * sum + 1.0f / 5;
+  sum = square * sum + 1.0f / 3;
+  return k * 0x1.62e4p-1f + (2.0f * t + (2.0f * t * square * sum + k * 1.42860677e-6f));
+}
+
 // Log-weight in double precision, for the chains where single precision does not do.
 INLINE double log_weight(float s, Balance balance) {
   const double x = s;

@@ -92,6 +92,15 @@ WIDE inline void visit(const Potts& model, const Lanes& lanes, const Keys& key, 
   }
 }
 
+// h_i(c) + sum_j J_ij [x_j = c] for every site and value.
+inline void potts_energies(const int8_t* x, const float* field, size_t values, const Rows& rows,
+                           float* energies) {
+  std::copy(field, field + rows.n * values, energies);
+  for (size_t i = 0; i < rows.n; ++i)
+    for (int32_t e = rows.start[i]; e < rows.start[i + 1]; ++e)
+      energies[i * values + static_cast<size_t>(x[rows.neighbour[e]])] += rows.weight[e];
+}
+
 WIDE inline void load_values(const int8_t* const* x, size_t n, int32_t* values) {
   for (size_t i = 0; i < n; ++i)
     for (size_t l = 0; l < kLanes; ++l) values[i * kLanes + l] = x[l][i];

@@ -173,6 +173,23 @@ ffi::Error pair_fields(ffi::ThreadPool pool, States x, Floats field, Ints start,
   return ffi::Error::Success();
 }
 
+ffi::Error potts_energies(ffi::ThreadPool pool, States x, Floats field, Ints start, Ints neighbour,
+                          Floats weight, Out<Floats> energies) {
+  const auto shape = energies->dimensions();
+  const Dimensions batch(shape.begin(), shape.size() - 2);
+  const RowsOf rows(start, start, neighbour, weight, batch);
+  const Part of_x(x.dimensions(), batch), of_field(field.dimensions(), batch);
+  const auto values = static_cast<size_t>(shape.back());
+  const size_t size = static_cast<size_t>(shape[shape.size() - 2]) * values;
+  hopscale::for_each_chain(team_of(pool), energies->element_count() / std::max<size_t>(size, 1),
+                           size, [&](size_t c, const Team&) {
+                             hopscale::potts_energies(x.typed_data() + of_x(c),
+                                                      field.typed_data() + of_field(c), values,
+                                                      rows(c), energies->typed_data() + c * size);
+                           });
+  return ffi::Error::Success();
+}
+
 ffi::Error pair_update(ffi::ThreadPool pool, Floats before, States x, Flags moved, Floats,
                        Ints start, Ints neighbour, Floats weight, Out<Floats> after) {
   const auto shape = after->dimensions();

@@ -20,7 +20,7 @@ struct Scale {
   Scale(float largest, Balance kind)
       : balance(kind),
         shift(kind == kBarker ? std::min(largest, 0.0f) : largest),
-        one(std::exp(shift)),
+        one(shift == 0.0f ? 1.0f : std::exp(shift)),
         usable(std::isfinite(shift)) {}
 };
 
