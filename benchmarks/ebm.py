@@ -47,7 +47,7 @@ def arguments():
     parser.add_argument("--precision", default="default,bfloat16")
     parser.add_argument("--balance", default="sqrt")
     parser.add_argument("--learn", default="15,40")
-    parser.add_argument("--draws", type=int, default=1_000, help="of hs.sample")
+    parser.add_argument("--draws", type=int, default=4_000, help="of hs.sample")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--models", type=int, default=0, help="side by side in one program")
     parser.add_argument("--model", type=Path, help="whose weights to use, instead of random ones")

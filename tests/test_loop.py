@@ -207,3 +207,17 @@ def test_whole_pages_give_the_same_run(monkeypatch):
     same(exact, hs.sample(TARGET, chunk=1000, **settings))
     monkeypatch.undo()
     jax.clear_caches()
+
+
+@pytest.mark.parametrize(("first", "size"), [(0, 139), (2_016, 100), (5, 7), (16, 16), (31, 33)])
+def test_chunks_end_where_pages_end(first, size):
+    """So that a device which takes whole pages takes each of them once."""
+    at, end, pages = first, first + 1_000, 0
+    while at < end:
+        steps = loop.to_end_of_page(at, min(size, end - at))
+        assert 1 <= steps <= size
+        pages += -(-(at + steps) // loop.NOISE_STEPS) - at // loop.NOISE_STEPS
+        at += steps
+    once = -(-end // loop.NOISE_STEPS) - first // loop.NOISE_STEPS
+    assert at == end
+    assert pages == once or size < loop.NOISE_STEPS

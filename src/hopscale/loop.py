@@ -118,6 +118,15 @@ def scan(
     return jax.lax.fori_loop(first // page_steps, -(-last // page_steps), page, (chains, memory))
 
 
+def to_end_of_page(first: int, steps: int) -> int:
+    """Fewer steps where these would go beyond the end of a page of noise into the next.
+
+    A device that takes whole pages would take the rest of that page idly, and again later.
+    """
+    beyond = (first + steps) % NOISE_STEPS
+    return steps - beyond if beyond < steps else steps
+
+
 def _step(program, noise, number, first, active, tune, visit, prepare, chains: Chains, memory):
     """One step of all chains."""
     target, before = program.target, chains

@@ -190,8 +190,10 @@ class Sampling:
         return left
 
     def advance(self, steps: int) -> None:
-        """Take steps, and merge what the page before left."""
+        """Take steps, at most that many, and merge what the page before left."""
         began = time.perf_counter()
+        if jax.default_backend() != "cpu":
+            steps = loop.to_end_of_page(self.step, steps)
         if not self.compiled:
             self.compile()
         if self.begun is None and self.offender is None and not self.many:
