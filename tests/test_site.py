@@ -1,0 +1,64 @@
+"""The documentation builds without warnings, and its pages open in a browser."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import browser
+
+ROOT = Path(__file__).parent.parent
+VENDORED = ROOT / "docs" / "assets" / "vendor" / "index.js"
+
+
+def build(site: Path) -> None:
+    """`mkdocs build --strict`; without KaTeX if npm's registry is out of reach."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", site]
+    settings = {"FORMULAS": "source", "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_site_builds_without_warnings_and_its_pages_are_in_order(tmp_path):
+    """One test, so that the site is built once: each worker would build its own."""
+    for package in ("mkdocs", "playwright"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: `make docs` installs and builds")
+    build(tmp_path)
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        assert "https://unpkg.com" not in page.read_text()
+    if not VENDORED.exists():
+        pytest.skip("built, with formulas as LaTeX: npm, which brings KaTeX, is not to be had")
+    if (found := browser.find()) is None:
+        pytest.skip("built; no browser to open it in: `python tests/browser.py` fetches one")
+    opened = [page for page in pages if page.name != "404.html"]
+    assert browser.look(found, opened) == {}
+
+
+def test_a_page_with_every_fault_is_found_out(tmp_path):
+    found = browser.find()
+    if found is None or find_spec("playwright") is None:
+        pytest.skip("no browser, or no Playwright to drive it")
+    (tmp_path / "bad.html").write_text(
+        "<!doctype html><article>$$x^2$$ <p>so \\frac{1}{2}</p>"
+        '<img src="missing.png"><div style="width: 2000px">wide</div>'
+        "<table style='width: 1900px'><tr><td>cut</td></tr></table>"
+        "<script>undefined_function()</script></article>"
+    )
+    wrong = browser.look(found, [tmp_path / "bad.html"], widths=(390,), schemes=("light",))
+    (said,) = wrong.values()
+    words = " ".join(said)
+    for what in ("undefined_function", "wider", "cut off", "as LaTeX", "missing"):
+        assert what in words
