@@ -17,20 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hopscale import diagnostics
+from hopscale import data, diagnostics
 
-DIABETES = Path(__file__).parent.parent / "tests" / "data" / "diabetes.csv"
 TAU = 0.01
 
 
 def diabetes():
     """Ten measurements, their products and squares: p = 64, n = 442."""
-    data = np.loadtxt(DIABETES, delimiter=",", skiprows=2)
-    data = (data - data.mean(axis=0)) / data.std(axis=0)
-    x, y = data[:, :-1], data[:, -1]
-    pairs = [(i, j) for i in range(10) for j in range(i, 10) if (i, j) != (1, 1)]
-    x = np.concatenate([x, np.stack([x[:, i] * x[:, j] for i, j in pairs], axis=1)], axis=1)
-    return x, y
+    return data.diabetes(interactions=True)[:2]
 
 
 def simulated(n=300, p=1_000, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from diabetes import NAMES, diabetes, masked, with_interactions
+from diabetes import NAMES, diabetes, masked
 from hopscale import ratios
 from runs import errors_away, most_errors
 
@@ -43,8 +43,7 @@ def test_variable_selection_is_right_by_default():
 
 
 def test_many_variables_are_decided_by_comparing():
-    x, y = diabetes()
-    target = masked(with_interactions(x), y)
+    target = masked(*diabetes(interactions=True))
     assert (target.num_sites, target.ratios) == (64, "auto")
     start = jnp.zeros((2, 64), jnp.int8)
     decided, caution = ratios.settle(target, start, jax.random.key(0))

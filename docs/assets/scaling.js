@@ -39,7 +39,10 @@
 
     const style = getComputedStyle(document.body);
     const ink = style.getPropertyValue("--md-default-fg-color") || style.color;
-    const [w, h, left, bottom, top] = [canvas.width, canvas.height, 60, 44, 16];
+    const w = canvas.clientWidth || 760, h = 360, sharp = window.devicePixelRatio || 1;
+    const [left, bottom, top] = [60, 44, 16];
+    canvas.width = w * sharp; canvas.height = h * sharp;
+    draw2d.scale(sharp, sharp);
     const most = Math.log10(n / 2);
     const peak = Math.log10(best(samplers[0], n, rough).jump) + 0.3;
     const floor = -1;
@@ -85,6 +88,7 @@
   }
 
   box.addEventListener("input", draw);
+  window.addEventListener("resize", draw);
   new MutationObserver(draw).observe(document.body, { attributeFilter: ["data-md-color-scheme"] });
   draw();
 })();

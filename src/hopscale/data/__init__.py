@@ -9,7 +9,7 @@
 | `caltech` | 28 x 28 | 4,100 | 2,264 | 2,307 | `caltech101_silhouettes/` |
 
 Files are never fetched: a missing or damaged one raises an error that names it, its SHA-256 and
-its origin.
+its origin. `diabetes()` is a regression problem that comes with the package.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,11 @@ from pathlib import Path
 
 from hopscale.data import caltech, digits, mnist, omniglot
 from hopscale.data.dataset import DataSet
+from hopscale.data.diabetes import Regression, diabetes
 from hopscale.data.files import VARIABLE, find_directory
 from hopscale.validate import choice
 
-__all__ = ["NAMES", "VARIABLE", "DataSet", "load"]
+__all__ = ["NAMES", "VARIABLE", "DataSet", "Regression", "diabetes", "load"]
 
 _LOADERS: dict[str, Callable[[Path], DataSet]] = {
     "static-mnist": mnist.static,
