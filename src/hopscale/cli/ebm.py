@@ -225,3 +225,4 @@ def _pictures(
 
     saved = gallery.save(out, name, trained, long_run, seed)
     print(f"saved {', '.join(map(str, saved))}", file=say)
+    print(f"hopscale evaluate {out} measures the model's likelihood", file=say)
