@@ -164,6 +164,9 @@ TARGETS = {
     "no end": Refused(lambda: hs.Tempered(TARGET, None, 0.5), TypeError, "target must be a"),
     "another base": Refused(lambda: hs.Tempered(TARGET, ISING, 0.5), ValueError, "agree in shape"),
     "beta of 1.1": Refused(lambda: hs.Tempered(TARGET, TARGET, 1.1), ValueError, r"\[0, 1\]"),
+    "many betas": Refused(
+        sample(hs.Tempered(TARGET, TARGET, np.linspace(0, 1, 5))), ValueError, "must be one number"
+    ),
     "beta of -1": Refused(lambda: hs.Tempered(TARGET, TARGET, -1), ValueError, r"\[0, 1\]"),
     "not a function": Refused(density(3, (3,)), TypeError, "function of one state; got int"),
     "a vector": Refused(density(lambda x: x, (3,)), ValueError, "one real number"),

@@ -23,8 +23,9 @@ KERNELS = {
     "tempered": (hs.Tempered(hs.Bernoulli(np.full((5, 5), 0.4)), LATTICE, 0.5), hs.Gibbs(), "3.2"),
     "potts": (hs.Potts.lattice((4, 4), 3), hs.Gibbs(), "others on average"),
     "rbm": (small_rbm(), hs.Gibbs(), "hidden units"),
-    "dense": (DENSE, hs.LBP(), "most of them"),
+    "dense": (DENSE, hs.Gibbs(), "depends on 79 others"),
     "bernoulli": (hs.Bernoulli([0.2, 0.6]), hs.LBP(), "prices every change"),
+    "clamped": (hs.clamp(LATTICE, [3, 7], 1), hs.Gibbs(), "others on average"),
     "log-density": (small_targets()["quadratic"], hs.LBP(), "prices every change"),
 }
 
@@ -35,6 +36,13 @@ def test_the_target_says_which_kernel(name):
     chosen = choose(target)
     assert chosen.kernel == kernel
     assert words in chosen.reason
+
+
+def test_where_sweeps_are_not_in_cpp_many_turns_are_too_many(monkeypatch):
+    monkeypatch.setattr("hopscale.choose._swept_by_kernels", lambda: False)
+    assert choose(DENSE).kernel == hs.LBP()
+    assert "80 turns" in choose(DENSE).reason
+    assert choose(SPARSE).kernel == hs.Gibbs()
 
 
 def test_a_scale_needs_a_kernel_that_has_one():

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hopscale as hs
+from hopscale.choose import choose
 from hopscale.move import apply
 from hopscale.select import listed
 from hopscale.targets.powered import Powered
@@ -36,6 +38,21 @@ def targets():
     tempered = hs.Tempered(found["bernoulli"], found["quadratic"], 0.6)
     names = ("bernoulli", "ising", "fhmm", "quadratic")
     return {**{n: found[n] for n in names}, "rbm": small_rbm(), "ebm": ebm(), "tempered": tempered}
+
+
+PAIRS = [(0, 1, 0.5), (1, 2, -0.4), (2, 3, 0.7), (0, 3, 0.3)]
+
+
+def with_smaller():
+    """Targets whose free sites are a model of their own."""
+    field = np.random.default_rng(2).normal(size=(4, 3))
+    return {
+        "ising": targets()["ising"],
+        "pairwise": hs.Pairwise(PAIRS, np.linspace(-0.5, 0.6, 4)),
+        "no pairs left": hs.Pairwise([(1, 0, 0.8), (1, 2, -0.6), (1, 3, 0.5)]),
+        "potts": hs.Potts(PAIRS, 3, field),
+        "rbm": small_rbm(),
+    }
 
 
 def conditional(target, sites, values):
@@ -68,6 +85,40 @@ def test_kernels_leave_it_invariant(x64, kernel, name):
         matrix = hs.check.transition_matrix(given, kernel, scale)
         np.testing.assert_allclose(expected @ matrix, expected, atol=1e-12)
         assert hs.check.irreducible(given, kernel, scale)
+
+
+@pytest.mark.parametrize("name", with_smaller())
+def test_free_sites_are_swept_and_drawn_in_blocks(x64, name):
+    """Clamped sites are absorbed into fields; the wrong value of one is noticed."""
+    target = with_smaller()[name]
+    given = hs.clamp(target, [1], [1])
+    _, expected = conditional(target, [1], [1])
+    assert given.smaller is not None
+    np.testing.assert_allclose(hs.check.probabilities(given), expected, atol=1e-12)
+    states = jnp.asarray(hs.check.states(given))
+    full = jnp.asarray(given.full(states))
+    log_probs = jax.vmap(given.log_prob)(states), jax.vmap(target.log_prob)(full)
+    np.testing.assert_allclose(*log_probs, atol=1e-10)
+    chosen = choose(given)
+    assert isinstance(chosen.kernel, hs.Gibbs) or name == "no pairs left"
+    rules = ("gibbs",) if name == "rbm" else ("gibbs", "metropolis")
+    for kernel in (hs.Gibbs(rule=rule) for rule in rules):
+        matrix = hs.check.transition_matrix(given, kernel, 1.0)
+        np.testing.assert_allclose(expected @ matrix, expected, atol=1e-12)
+        assert hs.check.irreducible(given, kernel, 1.0)
+    free, wrong = np.asarray(given.free_sites), np.zeros(target.num_sites, int)
+    twin = eqx.tree_at(lambda t: t.smaller, given, target.given(free, wrong))
+    matrix = hs.check.transition_matrix(twin, hs.Gibbs(), 1.0)
+    assert np.abs(expected @ matrix - expected).max() > 1e-3
+
+
+def test_tempered_and_powered_clamped_models_are_swept(x64):
+    given = hs.clamp(with_smaller()["pairwise"], [1], [1])
+    for target in (Powered(given, 0.7), hs.Tempered(hs.Bernoulli(np.full(3, 0.4)), given, 0.6)):
+        assert target.sweep() is not None
+        expected = hs.check.probabilities(target)
+        matrix = hs.check.transition_matrix(target, hs.Gibbs(), 1.0)
+        np.testing.assert_allclose(expected @ matrix, expected, atol=1e-12)
 
 
 class Forgets(hs.Clamped):

@@ -54,12 +54,42 @@ def test_many_variables_are_decided_by_comparing():
     ("density", "settled"), [(bent, "exact"), (straight, "gradient"), (smooth, "gradient")]
 )
 def test_auto_takes_the_gradient_where_it_agrees(density, settled):
-    target = hs.LogDensity(density, (40,))
-    decided, caution = ratios.settle(target, jnp.zeros((3, 40), jnp.int8), jax.random.key(1))
+    target, x = hs.LogDensity(density, (400,)), jnp.zeros((3, 400), jnp.int8)
+    decided, caution = ratios.settle(target, x, jax.random.key(1))
     assert (decided.ratios, caution) == (settled, None)
-    both = hs.Tempered(hs.Bernoulli(np.full(40, 0.5)), target, 0.8)
+    both = hs.Tempered(hs.Bernoulli(np.full(400, 0.5)), target, 0.8)
     assert both.ratios == "auto"
-    assert ratios.settle(both, jnp.zeros((3, 40), jnp.int8), jax.random.key(1))[0].ratios == settled
+    assert ratios.settle(both, x, jax.random.key(1))[0].ratios == settled
+
+
+def test_auto_is_decided_by_what_evaluations_cost():
+    """As many neighbours: exact ratios of a sum are cheap, those of a network are not."""
+    layers = jnp.ones((300, 50)) / 300
+
+    def network(x):
+        return jnp.sum(jnp.tanh(layers @ x))
+
+    x, found = jnp.zeros((2, 50), jnp.int8), {}
+    for density in (straight, network):
+        target = hs.LogDensity(density, (50,))
+        found[density] = ratios.operations(target)
+        expected = "exact" if density is straight else "gradient"
+        assert ratios.settle(target, x, jax.random.key(0))[0].ratios == expected
+    assert found[straight] < 400
+    assert found[network] > 300 * 50
+    ebm = hs.learn.EBM(network, np.full(50, 0.5), ratios="auto")
+    assert ratios.settle(ebm, x, jax.random.key(0))[0].ratios == "gradient"
+
+
+def test_exact_ratios_of_an_ebm_are_differences(x64):
+    weights = jnp.linspace(-1.0, 1.0, 5)
+    base = np.linspace(0.2, 0.7, 5)
+    for kind, most in (("exact", 1e-12), ("gradient", 2.0)):
+        target = hs.learn.EBM(lambda x: jnp.sin(3 * weights @ x), base, ratios=kind)
+        assert hs.check.ratios(target).error <= most
+    assert hs.check.ratios(target).error > 0.1
+    with pytest.raises(ValueError, match="ratios must be"):
+        hs.learn.EBM(jnp.sum, base, ratios="all")
 
 
 def test_categories_are_compared():
@@ -73,7 +103,7 @@ def test_categories_are_compared():
 
 
 def test_too_many_neighbours_are_a_warning():
-    target = hs.LogDensity(bent, (ratios.MOST_EXACT + 1,))
+    target = hs.LogDensity(bent, (int(ratios.MOST**0.5),))
     start = jnp.zeros((1, *target.shape), jnp.int8)
     decided, caution = ratios.settle(target, start, jax.random.key(0))
     assert decided.ratios == "gradient"

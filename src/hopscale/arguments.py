@@ -22,6 +22,7 @@ def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) ->
             f"target must be a hopscale target, such as hs.Bernoulli(p); got "
             f"{type(target).__name__}. Wrap a function of one state in hs.LogDensity(fn, shape)."
         )
+    target.check()
     instance("kernel", kernel, Kernel, "hs.LBP()")
     kernel.check(target)
     if scale is not None:

@@ -1,15 +1,21 @@
-"""Which kernel for which target, where nobody said."""
+"""Which kernel for which target, where nobody said.
+
+The rules are those of measurements, `benchmarks/samplers.py`, on CPUs and on a GPU: see
+docs/samplers.md.
+"""
 
 from typing import Any, NamedTuple
 
+import jax
+
 from hopscale.kernels import LBP, Gibbs
 from hopscale.kernels.kernel import Kernel
+from hopscale.native import cpu
 from hopscale.sweep import PairSweep
 from hopscale.target import Target
-from hopscale.targets.rbm import RBM
+from hopscale.targets.clamp import as_rbm
 
-DENSE = 0.25  # of all other sites: with more neighbours on average, a site depends on most of them
-SMALL = 64  # sites, of which sweeps are quick in any case
+COLOURS = 64  # drawn one after the other, which a kernel on a CPU does not mind and a GPU does
 
 
 class Chosen(NamedTuple):
@@ -20,7 +26,7 @@ class Chosen(NamedTuple):
 
 
 def choose(target: Target, scale: Any = None) -> Chosen:
-    """Sweeps where a site depends on few others, blocks where there are, else LBP.
+    """Sweeps where a target knows its pairs of sites, blocks where there are, else LBP.
 
     Args:
         target: what to sample.
@@ -28,18 +34,21 @@ def choose(target: Target, scale: Any = None) -> Chosen:
     """
     if scale is not None:
         return Chosen(LBP(), "a scale was given, and sweeps have none")
-    if isinstance(target, RBM):
+    if as_rbm(target) is not None:
         return Chosen(Gibbs(), "all hidden units can be drawn at once, then all visible ones")
     sweep = target.sweep()
     if not isinstance(sweep, PairSweep) or not sweep.graph.num_pairs:
         return Chosen(LBP(), "one evaluation prices every change of one site")
-    graph = sweep.graph
-    others = 2 * graph.num_pairs / graph.num_sites
-    if graph.num_sites > SMALL and others > DENSE * graph.num_sites:
-        return Chosen(LBP(), f"a site depends on {others:.0f} others on average: most of them")
-    return Chosen(
-        Gibbs(), f"a site depends on {others:.3g} others on average, so sweeps cost little"
-    )
+    graph, colours = sweep.graph, sweep.blocks.shape[0]
+    others = f"a site depends on {2 * graph.num_pairs / graph.num_sites:.3g} others on average"
+    if colours > COLOURS and not _swept_by_kernels():
+        return Chosen(LBP(), f"{others}, so a sweep has {colours:,} turns to take")
+    return Chosen(Gibbs(), f"{others}, so sweeps cost little")
+
+
+def _swept_by_kernels() -> bool:
+    """Whether sweeps run in C++: turns cost nothing there."""
+    return jax.default_backend() == "cpu" and cpu.ready()[0]
 
 
 def choose_kernel(target: Any, kernel: Any, scale: Any = None) -> Chosen:

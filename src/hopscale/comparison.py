@@ -21,7 +21,7 @@ from hopscale.results import Run, describe
 from hopscale.run import make_runs
 from hopscale.sweep import PairSweep
 from hopscale.target import Target
-from hopscale.targets.rbm import RBM
+from hopscale.targets.clamp import as_rbm
 
 PILOT = 64  # steps that tell how long one takes
 WARMUP_SHARE = 0.25  # of the time
@@ -188,7 +188,7 @@ def candidates(target: Target) -> list[Kernel]:
     """The kernels worth trying."""
     found: list[Kernel] = [LBP(), GWG(), RWM()]
     pairs = isinstance(target.sweep(), PairSweep)
-    if pairs or isinstance(target, RBM) or target.num_sites * target.num_states <= EVALUATED:
+    if pairs or as_rbm(target) is not None or target.num_sites * target.num_states <= EVALUATED:
         found.insert(0, Gibbs())
     if pairs:
         found.insert(1, Gibbs(rule="metropolis"))

@@ -18,7 +18,8 @@ from hopscale.move import State
 from hopscale.target import Target
 
 STATES, SITES = 4, 16  # how many are compared
-MOST_EXACT = 2048  # neighbours of a state that "auto" prices one by one, if it has to
+CHEAP = 2e4  # operations for the exact ratios of a state, for which "auto" takes these
+MOST = 2e9  # operations, up to which it takes them if gradients mislead
 CLIP = 10.0  # beyond it a neighbour is never, or always, proposed
 CLEAR_ERROR = 1.0  # of a log-ratio, root mean square, that is worth a word...
 CLEAR_SHARE = 0.5  # ...if it is also that share of the log-ratios themselves
@@ -108,12 +109,26 @@ def settle(target: Target, x: State, key: Key[Array, ""]) -> tuple[Target, str |
     """The target with its kind of ratios decided, and what should be said of them."""
     if target.ratios not in ("auto", "gradient"):
         return target, None
+    auto = target.ratios == "auto"
+    cost = neighbours(target) * operations(target) if auto else np.inf
+    if cost <= CHEAP:
+        return target.decided("exact"), None
     found = compare(target, x, key)
     if found.agree and not np.isnan(found.given).any():
         return target.decided("gradient"), None
-    if target.ratios == "auto" and neighbours(target) <= MOST_EXACT:
+    if cost <= MOST:
         return target.decided("exact"), None
     return target.decided("gradient"), None if found.agree else _sentence(target, found)
+
+
+def operations(target: Target) -> float:
+    """What one log-probability costs: XLA's count, so that a decision is always the same."""
+    arrays, rest = eqx.partition(target, eqx.is_array)
+    state = jax.ShapeDtypeStruct(target.shape, target.state_dtype)
+    program = jax.jit(lambda arrays, x: eqx.combine(arrays, rest)._log_prob(x))
+    found = program.lower(arrays, state).cost_analysis() or {}
+    counted = found.get("flops", np.inf) + found.get("transcendentals", 0.0)
+    return float(max(counted, target.num_sites))
 
 
 def neighbours(target: Target) -> int:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from hopscale.move import Move, State, apply
 from hopscale.validate import choice
@@ -92,12 +92,29 @@ class Target(eqx.Module):
         """Random states for chains to start from; None for each value equally likely."""
         return None
 
+    def check(self) -> None:
+        """Raise for a target that cannot be sampled as it is."""
+
     def decided(self, ratios: str) -> "Target":
         """The target with "exact" or "gradient" ratios, where that was left open ("auto")."""
         return self
 
     def sweep(self) -> "Sweep | None":
         """How all sites can be drawn in turn for less than an evaluation each; None if unknown."""
+        return None
+
+    def given(
+        self, free: Int[np.ndarray, " free"], state: Int[np.ndarray, " n"]
+    ) -> "Target | None":
+        """The free sites alone, given the others, up to a constant; None if that is no simpler.
+
+        Args:
+            free: numbers of sites, row by row.
+            state: of all sites, row by row; its free sites do not matter.
+
+        Returns:
+            A target of a flat vector, which `clamp` samples in place of this one.
+        """
         return None
 
     def updates(self, ratios: bool) -> bool:

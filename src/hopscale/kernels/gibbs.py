@@ -11,6 +11,7 @@ from hopscale.kernels.kernel import ChainState, Info, Kernel
 from hopscale.native import IMPLEMENTATIONS
 from hopscale.sweep import EvaluatedSweep, Rule, Sweep
 from hopscale.target import State, Target
+from hopscale.targets.clamp import as_rbm
 from hopscale.targets.rbm import RBM
 from hopscale.validate import choice, count
 
@@ -40,16 +41,19 @@ class BlockGibbs(Kernel):
         count("pairs", self.pairs, minimum=1)
 
     def check(self, target: Target) -> None:
-        if not isinstance(target, RBM):
+        self._machine(target)
+
+    def _machine(self, target: Target) -> RBM:
+        found = as_rbm(target)
+        if found is None:
             raise TypeError(
                 "BlockGibbs needs a target whose blocks it can draw, an hs.RBM; got "
                 f"{type(target).__name__}. Use hs.LBP() there."
             )
+        return found
 
     def step(self, key, target: Target, state: ChainState, scale):
-        self.check(target)
-        assert isinstance(target, RBM)
-        y = target.gibbs(key, state.x, self.pairs)
+        y = self._machine(target).gibbs(key, state.x, self.pairs)
         info = Info(
             accept_prob=jnp.ones((), target.dtype),
             accepted=jnp.asarray(True),
@@ -61,16 +65,15 @@ class BlockGibbs(Kernel):
 
     def transitions(self, target: Target, x: State, scale):
         """All y, with probability the sum over z of P(z | x) P(y | z)."""
-        self.check(target)
-        assert isinstance(target, RBM)
-        every_y, every_z = (jnp.asarray(_bits(n)) for n in (target.num_sites, target.num_hidden))
-        to_hidden = _probability(every_z, target.hidden_prob(x.reshape(target.shape)))
-        back = target.visible_prob(every_z).reshape(len(every_z), -1)
+        rbm = self._machine(target)
+        every_y, every_z = (jnp.asarray(_bits(n)) for n in (rbm.num_sites, rbm.num_hidden))
+        to_hidden = _probability(every_z, rbm.hidden_prob(x.reshape(rbm.shape)))
+        back = rbm.visible_prob(every_z).reshape(len(every_z), -1)
         to_visible = jax.vmap(lambda p: _probability(every_y, p))(back)
         found = to_hidden @ to_visible
         if self.pairs > 1:
             states = every_y.reshape(-1, *target.shape)
-            hidden = jax.vmap(lambda p: _probability(every_z, p))(target.hidden_prob(states))
+            hidden = jax.vmap(lambda p: _probability(every_z, p))(rbm.hidden_prob(states))
             once = hidden @ to_visible
             for _ in range(self.pairs - 1):
                 found = found @ once
@@ -121,22 +124,22 @@ class Gibbs(Kernel):
                 f"other, such as hs.Ising, hs.Pairwise or hs.Potts; got {type(target).__name__}. "
                 "Use order='auto'."
             )
-        if isinstance(target, RBM) and (self.order, self.rule) != ("auto", "gibbs"):
+        if as_rbm(target) is not None and (self.order, self.rule) != ("auto", "gibbs"):
             raise TypeError(
                 "the units of an hs.RBM are drawn in two blocks: use hs.Gibbs() as it is, or "
                 "hs.BlockGibbs()."
             )
 
     def updates(self, target: Target) -> bool:
-        return not isinstance(target, RBM)
+        return as_rbm(target) is None
 
     def init(self, target: Target, x: State) -> ChainState:
-        if isinstance(target, RBM):
+        if as_rbm(target) is not None:
             return BlockGibbs(self.sweeps).init(target, x)
         return ChainState(x=x, evaluation=self._sweep(target).begin(x))
 
     def step(self, key, target: Target, state: ChainState, scale):
-        if isinstance(target, RBM):
+        if as_rbm(target) is not None:
             return BlockGibbs(self.sweeps).step(key, target, state, scale)
         y, evaluation = self._sweep(target).draw(key, state.x, state.evaluation, self._rule)
         info = Info(
@@ -151,7 +154,7 @@ class Gibbs(Kernel):
     def transitions(self, target: Target, x: State, scale):
         """All y: block after block, the sites of each drawn at once given the state before."""
         self.check(target)
-        if isinstance(target, RBM):
+        if as_rbm(target) is not None:
             return BlockGibbs(self.sweeps).transitions(target, x, scale)
         sweep, n = self._sweep(target), target.num_sites
         values = np.indices((target.num_states,) * n).reshape(n, -1).T

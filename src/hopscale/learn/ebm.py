@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from hopscale.target import State, Target, as_float
+from hopscale.target import RATIOS, State, Target, as_float
 from hopscale.targets import Bernoulli
-from hopscale.validate import images, number, outcome
+from hopscale.targets.neighbours import neighbour_ratios
+from hopscale.validate import choice, images, number, outcome
 
 MARGIN = 0.01
 
@@ -22,28 +23,32 @@ class EBM(Target):
     $$\log \pi_\theta(x) = -f_\theta(x) + \sum_i x_i \log p_i + (1 - x_i) \log(1 - p_i)
       - \log Z_\theta$$
 
-    of which `log_prob` leaves out the unknown $\log Z_\theta$; `log_z` estimates it. The log-ratios
-    are those of the first-order approximation of f, so a step takes one value-and-gradient of
-    the network.
+    of which `log_prob` leaves out the unknown $\log Z_\theta$; `log_z` estimates it. By default
+    log-ratios are those of the first-order approximation of f, so that a step takes one
+    value-and-gradient of the network.
 
     Args:
         network: $f_\theta$, a function of one state as floats 0 and 1; an Equinox module if it is
             to be trained.
         base: the independent bits: a `Bernoulli`, or the probabilities p. `base_of(data)` takes
             them from data.
+        ratios: "gradient"; "exact", an evaluation for every bit; or "auto": a run decides, as for
+            `hs.LogDensity`.
     """
 
     network: Callable
     base: Bernoulli
+    ratios: str = eqx.field(static=True)
 
     num_states: ClassVar[int] = 2
-    ratios: ClassVar[str] = "gradient"
 
-    def __init__(self, network, base):
+    def __init__(self, network, base, ratios: str = "gradient"):
         self.network = network
         self.base = base if isinstance(base, Bernoulli) else Bernoulli(base)
+        self.ratios = ratios
 
     def __check_init__(self):
+        choice("ratios", self.ratios, ("auto", *RATIOS))
         if not callable(self.network):
             raise TypeError(
                 f"network must be a function of one state; got {type(self.network).__name__}."
@@ -65,6 +70,9 @@ class EBM(Target):
     def dtype(self):
         return self.base.dtype
 
+    def decided(self, ratios: str) -> "EBM":
+        return EBM(self.network, self.base, ratios) if self.ratios == "auto" else self
+
     def energy(self, x: State) -> Float[Array, ""]:
         """f(x) of one state."""
         return self.network(as_float(x, self.dtype)).astype(self.dtype)
@@ -73,6 +81,8 @@ class EBM(Target):
         return self.base._log_prob(x) - self.energy(x)
 
     def _evaluate(self, x: State):
+        if self.ratios == "exact":
+            return neighbour_ratios(self._log_prob, x, 2)
         code = as_float(x, self.dtype)
         energy, slope = jax.value_and_grad(self.network)(code)
         base = self.base._evaluate(x)

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from hopscale.move import Choice, Move
 from hopscale.target import Evaluation, State, Target, as_evaluation
 from hopscale.targets.derived import Derived
+from hopscale.targets.rbm import RBM
 
 
 class Clamped(Derived):
@@ -21,20 +23,35 @@ class Clamped(Derived):
     any kernel works unchanged: clamped sites are never proposed, have no weight in a normaliser,
     and the scale counts free sites. What the target carries from step to step it still does.
 
+    Where the free sites alone are a model of the target's kind (a pairwise or Potts model with
+    other fields, a smaller RBM), that is what is evaluated and swept: clamped sites cost nothing.
+
     Attributes:
         target: of all sites.
         free_sites, clamped_sites: numbers of sites, row by row.
         template: a state of all sites that has the clamped values.
+        smaller: a target of the free sites alone, or None.
+        constant: what its log-probabilities lack.
     """
 
     target: Target
     free_sites: Int[Array, " free"]
     clamped_sites: Int[Array, " clamped"]
     template: State
+    smaller: Target | None
+    constant: Float[Array, ""]
 
-    def __init__(self, target: Target, free_sites, clamped_sites, template):
+    def __init__(self, target, free_sites, clamped_sites, template, smaller=None, constant=0.0):
         self.target, self.template = target, jnp.asarray(template)
         self.free_sites, self.clamped_sites = jnp.asarray(free_sites), jnp.asarray(clamped_sites)
+        self.smaller, self.constant = smaller, jnp.asarray(constant, target.dtype)
+
+    def updates(self, ratios: bool) -> bool:
+        return (self.target if self.smaller is None else self.smaller).updates(ratios)
+
+    def sweep(self):
+        found = None if self.smaller is None else self.smaller.sweep()
+        return None if found is None else eqx.tree_at(lambda sweep: sweep.target, found, self)
 
     @property
     def shape(self):
@@ -72,21 +89,27 @@ class Clamped(Derived):
     def _of(self, found: Evaluation) -> Evaluation:
         """The evaluation that the target's is for us: the ratios of free sites."""
         ratios = found.log_ratios
-        if ratios is not None:
+        if ratios is not None and self.smaller is None:
             by_site = (-1,) if self.num_states == 2 else (-1, self.num_states)
             ratios = ratios.reshape(by_site)[self.free_sites]
-        return Evaluation(log_prob=found.log_prob, log_ratios=ratios, cache=found)
+        return Evaluation(found.log_prob + self.constant, log_ratios=ratios, cache=found)
 
     def _log_prob(self, x: State):
-        return self.target._log_prob(self._all(x))
+        return self._evaluate_log_prob(x).log_prob
 
     def _evaluate(self, x: State):
+        if self.smaller is not None:
+            return self._of(as_evaluation(self.smaller._evaluate(x)))
         return self._of(as_evaluation(self.target._evaluate(self._all(x))))
 
     def _evaluate_log_prob(self, x: State):
+        if self.smaller is not None:
+            return self._of(self.smaller._evaluate_log_prob(x))
         return self._of(self.target._evaluate_log_prob(self._all(x)))
 
     def _update(self, x: State, evaluation: Evaluation, move: Move):
+        if self.smaller is not None:
+            return self._of(self.smaller._update(x, evaluation.cache, move))
         return self._of(self.target._update(self._all(x), evaluation.cache, self._move(x, move)))
 
     def _move(self, x: State, move: Move) -> Move:
@@ -131,12 +154,26 @@ def clamp(target: Target, sites: Any, values: Any) -> Clamped:
     clamped = _mask(target, sites)
     template = np.zeros(target.num_sites, target.state_dtype)
     template[clamped] = _values(target, sites, clamped, values)
+    free = np.flatnonzero(~clamped)
+    smaller, constant = target.given(free, template), 0.0
+    state = jnp.asarray(template.reshape(target.shape))
+    if smaller is not None:
+        none = jnp.zeros(smaller.shape, smaller.state_dtype)
+        constant = target.log_prob(state) - smaller.log_prob(none)
     return Clamped(
         target=target,
-        free_sites=jnp.asarray(np.flatnonzero(~clamped), jnp.int32),
+        free_sites=jnp.asarray(free, jnp.int32),
         clamped_sites=jnp.asarray(np.flatnonzero(clamped), jnp.int32),
-        template=jnp.asarray(template.reshape(target.shape)),
+        template=state,
+        smaller=smaller,
+        constant=constant,
     )
+
+
+def as_rbm(target: Target) -> RBM | None:
+    """The machine whose blocks can be drawn: the target, or what clamping has left of one."""
+    found = target.smaller if isinstance(target, Clamped) else target
+    return found if isinstance(found, RBM) else None
 
 
 def _mask(target: Target, sites: Any) -> Bool[np.ndarray, " n"]:

@@ -3,6 +3,7 @@
 from typing import Self
 
 import equinox as eqx
+from jaxtyping import Array, Float
 
 from hopscale.target import Target
 
@@ -38,3 +39,14 @@ class Derived(Target):
     def decided(self, ratios: str) -> Self:
         parts = tuple(part.decided(ratios) for part in self.parts)
         return eqx.tree_at(lambda t: t.parts, self, parts)
+
+
+def check_one_beta(beta: Float[Array, "..."]) -> None:
+    """Raise for the betas of many targets where one is to be sampled."""
+    if beta.ndim:
+        raise ValueError(
+            f"beta must be one number where a target is sampled; got {beta.size} of shape "
+            f"{beta.shape}. For a run at each of them use hs.sample_many([hs.Tempered(base, "
+            "target, b) for b in betas]); for parallel tempering hs.sample(target, "
+            "temper=hs.Tempering())."
+        )

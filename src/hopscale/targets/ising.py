@@ -11,6 +11,7 @@ from hopscale import lattice, native
 from hopscale.move import Move
 from hopscale.sweep import SpinSweep
 from hopscale.target import Evaluation, State, Target, as_parameter, check_ratios
+from hopscale.targets.pairwise import spins_given
 
 
 class Ising(Target):
@@ -77,6 +78,10 @@ class Ising(Target):
     def sweep(self):
         graph = lattice.graph(self.shape, self.coupling, self.dtype)
         return SpinSweep(self, graph, self.field.reshape(-1))
+
+    def given(self, free, state):
+        graph = lattice.graph(self.shape, self.coupling, self.dtype)
+        return spins_given(graph, self.field.reshape(-1), free, state)
 
     def _log_prob(self, x: State):
         if self._plain:

@@ -11,9 +11,9 @@ import numpy as np
 
 from hopscale import validate
 from hopscale.target import RATIOS, State, Target, as_float
+from hopscale.targets.neighbours import neighbour_ratios
 
 SMALL = 32  # neighbours of a state that are priced one by one as a matter of course
-BATCH = 256  # neighbours that are evaluated together
 
 
 class LogDensity(Target):
@@ -28,10 +28,11 @@ class LogDensity(Target):
     values of a site, and misleads where fn bends there. `ratios="exact"` evaluates fn at every
     state one site away, N (num_states - 1) of them: better proposals, at that price.
 
-    `ratios="auto"`, the default, is "exact" for up to 32 such neighbours. For more, a run first
-    compares both at some neighbours of some of its first states, and takes "gradient" where they
-    agree, "exact" where they do not (up to 2,048 neighbours; beyond, "gradient" and a warning).
-    Outside a run it is "gradient"; `hs.check.ratios(target)` compares.
+    `ratios="auto"`, the default, is "exact" for up to 32 such neighbours. For more, a run counts
+    the operations of one evaluation: "exact" where all neighbours together take up to 20,000.
+    Else it compares both at some neighbours of some of its first states, and takes "gradient"
+    where they agree, "exact" where they do not (up to 2 x 10^9 operations; beyond, "gradient" and
+    a warning). Outside a run it is "gradient"; `hs.check.ratios(target)` compares.
 
     Args:
         fn: the log-density, up to a constant. Equinox modules are welcome: their arrays are
@@ -110,7 +111,7 @@ class LogDensity(Target):
 
     def _evaluate(self, x: State):
         if self.ratios == "exact":
-            return self._neighbours(x)
+            return neighbour_ratios(self._log_prob, x, self.num_states)
         code = self._code(x)
         value, slope = jax.value_and_grad(self.fn)(code)
         if self.num_states == 2:
@@ -118,29 +119,3 @@ class LogDensity(Target):
         else:
             ratios = slope - jnp.sum(code * slope, axis=-1, keepdims=True)
         return value.astype(self.dtype), ratios.astype(self.dtype)
-
-    def _neighbours(self, x: State):
-        """The function at x and at every state one site away.
-
-        A neighbour where the function is NaN or +inf gets weight 0: it is never proposed.
-        """
-        here, flat = self._log_prob(x), x.reshape(-1)
-
-        def ratio(to):
-            site, by = to
-            value = (flat[site].astype(jnp.int32) + by) % self.num_states
-            there = self._log_prob(flat.at[site].set(value.astype(flat.dtype)).reshape(x.shape))
-            return jnp.where(there < jnp.inf, there, -jnp.inf) - here  # NaN is not below
-
-        n, others = flat.size, self.num_states - 1
-        moves = (jnp.repeat(jnp.arange(n), others), jnp.tile(jnp.arange(1, others + 1), n))
-        # Many neighbours one batch after the other: all at once would be N x N numbers a chain.
-        batched = n * others > BATCH
-        found = jax.lax.map(ratio, moves, batch_size=BATCH) if batched else jax.vmap(ratio)(moves)
-        if self.num_states == 2:
-            return here, found.reshape(x.shape)
-        # found[i, b - 1] moves site i from x_i to x_i + b; turn offsets into values.
-        by_offset = jnp.pad(found.reshape(n, others), ((0, 0), (1, 0)))
-        offsets = (jnp.arange(self.num_states)[None, :] - x.reshape(-1, 1)) % self.num_states
-        ratios = jnp.take_along_axis(by_offset, offsets, axis=1)
-        return here, ratios.reshape(*self.shape, self.num_states)

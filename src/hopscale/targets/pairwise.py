@@ -11,7 +11,8 @@ from hopscale import native
 from hopscale.graph import Graph, Pairs, make_graph, read_pairs
 from hopscale.move import Move, apply
 from hopscale.sweep import SpinSweep
-from hopscale.target import Evaluation, State, Target, as_float, as_parameter
+from hopscale.target import Evaluation, State, Target, as_float, as_parameter, has_values
+from hopscale.targets.absorb import in_precision, part
 
 
 class Pairwise(Target):
@@ -108,6 +109,9 @@ class Pairwise(Target):
     def sweep(self):
         return SpinSweep(self, self.graph, self.field.reshape(-1))
 
+    def given(self, free, state):
+        return spins_given(self.graph, self.field.reshape(-1), free, state)
+
     def _log_prob(self, x: State):
         return self._evaluate_log_prob(x).log_prob
 
@@ -138,6 +142,18 @@ class Pairwise(Target):
         log_prob = self.offset + 0.5 * jnp.sum(s * (fields + self.field.reshape(-1)))
         found = (-2.0 * s * fields).reshape(self.shape) if ratios else None
         return Evaluation(log_prob=log_prob, log_ratios=found, cache=fields)
+
+
+def spins_given(graph: Graph, field: Array, free, state) -> Target | None:
+    """Spins of free sites, in the fields of neighbours that are clamped."""
+    if not (has_values(graph.weight) and has_values(field)):
+        return None
+    parted = part(graph.pairs(), free)
+    pull = parted.coupling * (2.0 * state[parted.clamped] - 1.0)
+    own = np.asarray(field, np.float64)[free]
+    own = own + np.bincount(parted.free, pull, minlength=len(free))
+    i, j, coupling, _ = parted.inside
+    return in_precision(Pairwise((i, j, coupling), own), field.dtype)
 
 
 def _degrees(pairs: Pairs) -> Float[np.ndarray, " n"]:

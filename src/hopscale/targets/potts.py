@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, Int
 from hopscale import lattice, native
 from hopscale.graph import Graph, make_graph, read_pairs
 from hopscale.sweep import PottsSweep
-from hopscale.target import Evaluation, State, Target, as_parameter
+from hopscale.target import Evaluation, State, Target, as_parameter, has_values
+from hopscale.targets.absorb import in_precision, part
 from hopscale.validate import count
 
 
@@ -84,6 +85,15 @@ class Potts(Target):
 
     def sweep(self):
         return PottsSweep(self, self.graph, self._by_site)
+
+    def given(self, free, state):
+        if not (has_values(self.graph.weight) and has_values(self.field)):
+            return None
+        parted = part(self.graph.pairs(), free)
+        field = np.asarray(self._by_site, np.float64)[free]
+        np.add.at(field, (parted.free, state[parted.clamped]), parted.coupling)
+        i, j, coupling, _ = parted.inside
+        return in_precision(Potts((i, j, coupling), self.num_states, field), self.dtype)
 
     @property
     def _by_site(self) -> Float[Array, "n values"]:

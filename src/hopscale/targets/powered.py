@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from hopscale.move import Move
 from hopscale.sweep import PairSweep, Rule, Sweep
 from hopscale.target import Evaluation, State, Target, as_parameter
-from hopscale.targets.derived import Derived
+from hopscale.targets.derived import Derived, check_one_beta
 
 
 class Powered(Derived):
@@ -31,6 +31,11 @@ class Powered(Derived):
     @property
     def shape(self):
         return self.target.shape
+
+    def check(self) -> None:
+        check_one_beta(self.beta)
+        for part in self.parts:
+            part.check()
 
     def at(self, beta: Float[Array, ""]) -> "Powered":
         """The distribution at another beta."""

@@ -5,12 +5,22 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
 from hopscale import native
 from hopscale.move import Move, apply
-from hopscale.target import Evaluation, State, Target, as_float, as_parameter, check_ratios
+from hopscale.target import (
+    Evaluation,
+    State,
+    Target,
+    as_float,
+    as_parameter,
+    check_ratios,
+    has_values,
+)
+from hopscale.targets.absorb import in_precision
 from hopscale.validate import as_key, bits, count
 
 # A graphics card would round factors to 10 bits, which a difference of log-densities shows.
@@ -83,6 +93,16 @@ class RBM(Target):
     @property
     def num_hidden(self) -> int:
         return self.hidden_bias.size
+
+    def given(self, free, state):
+        if not (has_values(self.by_visible) and has_values(self.visible_bias)):
+            return None
+        by_visible = np.asarray(self.by_visible, np.float64)
+        values = np.array(state, np.float64)
+        values[free] = 0.0
+        hidden_bias = np.asarray(self.hidden_bias, np.float64) + values @ by_visible
+        bias = np.asarray(self.visible_bias, np.float64).reshape(-1)[free]
+        return in_precision(RBM(by_visible[free].T, bias, hidden_bias, self.ratios), self.dtype)
 
     def free_energy(self, x: ArrayLike) -> Float[Array, "*batch"]:
         r"""$F(x) = -\log \sum_z e^{-E(x, z)}$, the negative log-density. Takes batches."""

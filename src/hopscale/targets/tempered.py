@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from hopscale.move import Move
 from hopscale.sweep import Rule, SpinSweep
 from hopscale.target import Evaluation, State, Target, as_parameter, has_values
-from hopscale.targets.derived import Derived
+from hopscale.targets.derived import Derived, check_one_beta
 
 
 class Tempered(Derived):
@@ -58,6 +58,11 @@ class Tempered(Derived):
     @property
     def parts(self):
         return (self.base, self.target)
+
+    def check(self) -> None:
+        check_one_beta(self.beta)
+        for part in self.parts:
+            part.check()
 
     def at(self, beta: Float[Array, ""]) -> "Tempered":
         """The distribution at another beta."""

@@ -1,0 +1,44 @@
+"""Pairwise models of some of their sites: what clamped sites do is absorbed into the fields."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from hopscale.graph import Pairs
+from hopscale.target import Target
+
+
+class Parted(NamedTuple):
+    """Pairs of free sites, numbered anew, and pairs of a free site with a clamped one."""
+
+    inside: Pairs
+    free: Int[np.ndarray, " pairs"]  # numbered anew
+    clamped: Int[np.ndarray, " pairs"]  # numbered as before
+    coupling: Float[np.ndarray, " pairs"]
+
+
+def part(pairs: Pairs, free: Int[np.ndarray, " free"]) -> Parted:
+    """Pairs by how many of their ends are free; those of clamped sites alone are a constant."""
+    number = np.full(pairs.num_sites, -1)
+    number[free] = np.arange(len(free))
+    i, j = number[pairs.i], number[pairs.j]
+    both, one = (i >= 0) & (j >= 0), (i >= 0) != (j >= 0)
+    first = i[one] >= 0
+    return Parted(
+        inside=Pairs(i[both], j[both], pairs.coupling[both], np.zeros(len(free))),
+        free=np.where(first, i[one], j[one]),
+        clamped=np.where(first, pairs.j[one], pairs.i[one]),
+        coupling=pairs.coupling[one].astype(np.float64),
+    )
+
+
+def in_precision(target: Target, dtype) -> Target:
+    """The target with its parameters in this precision."""
+
+    def cast(leaf):
+        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(cast, target)
