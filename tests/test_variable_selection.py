@@ -126,6 +126,19 @@ def test_diabetes_against_enumeration(run):
     assert error[[0, 9]].max() < 0.7 * bits[[0, 9]].min()
 
 
+def test_twelve_columns_against_enumeration():
+    """All 4,096 models; columns are correlated, and chains exchange them."""
+    x, y = simulated(n=50, p=12, seed=2)
+    model = VariableSelection(x, y, Slab(1.0))
+    truth = hs.check.probabilities(model) @ hs.check.states(model)
+    settings: dict[str, Any] = {"chains": 40, "warmup": 200, "draws": 300, "progress": False}
+    run = hs.sample(model, record={"inclusion": Inclusion()}, **settings)
+    assert isinstance(run.kernel, hs.Exchange)
+    assert run.r_hat < 1.01
+    mean, error = run.recorded["inclusion"]
+    assert np.all(np.abs(mean - truth) < most_errors(12, 40) * error + 1e-4)
+
+
 def test_models_are_ranked(run):
     model = run.target
     pi, states = hs.check.probabilities(model), hs.check.states(model)

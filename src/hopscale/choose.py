@@ -32,6 +32,9 @@ def choose(target: Target, scale: Any = None) -> Chosen:
         target: what to sample.
         scale: a tuner that was asked for; sweeps have no scale.
     """
+    suited = target.suited()
+    if suited is not None:
+        return Chosen(*suited)
     if scale is not None:
         return Chosen(LBP(), "a scale was given, and sweeps have none")
     if as_rbm(target) is not None:

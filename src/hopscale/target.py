@@ -20,6 +20,7 @@ from hopscale.move import Move, State, apply
 from hopscale.validate import choice
 
 if TYPE_CHECKING:
+    from hopscale.kernels.kernel import Kernel
     from hopscale.sweep import Sweep
 
 Ratios = Float[Array, "..."]
@@ -101,6 +102,10 @@ class Target(eqx.Module):
 
     def sweep(self) -> "Sweep | None":
         """How all sites can be drawn in turn for less than an evaluation each; None if unknown."""
+        return None
+
+    def suited(self) -> "tuple[Kernel, str] | None":
+        """The kernel that suits this target, and why; None: as other targets of its kind."""
         return None
 
     def given(

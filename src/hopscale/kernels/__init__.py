@@ -1,5 +1,6 @@
 """The kernels, one a file: ways to move one chain."""
 
+from hopscale.kernels.exchange import Exchange
 from hopscale.kernels.gibbs import BlockGibbs, Gibbs
 from hopscale.kernels.gwg import GWG
 from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange
@@ -14,6 +15,7 @@ __all__ = [
     "LBP",
     "RWM",
     "BlockGibbs",
+    "Exchange",
     "Gibbs",
     "ChainState",
     "Info",

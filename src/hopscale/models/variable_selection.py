@@ -9,6 +9,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Array, Float, Int
 
+from hopscale.kernels.exchange import Exchange
 from hopscale.kernels.kernel import ChainState, Info
 from hopscale.models import regression
 from hopscale.models.regression import Columns, Fit
@@ -134,6 +135,9 @@ class VariableSelection(Target):
             size = generator.integers(0, min(10, self.max_size) + 1)
             row[generator.choice(row.size, size, replace=False)] = 1
         return jnp.asarray(x)
+
+    def suited(self):
+        return Exchange(), "correlated columns are exchanged, which single changes rarely manage"
 
     # -- Evaluation. ------------------------------------------------------------------------------
 
