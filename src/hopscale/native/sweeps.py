@@ -4,6 +4,7 @@ Sites of a block are drawn at once, given all others. The random numbers of a si
 position in the blocks, so that the order of drawing does not show.
 """
 
+import functools
 import math
 
 import jax
@@ -12,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 LEVELS = 2.0**31  # of a random number
 ALMOST = 2147483520.0  # the largest float32 below that
+UNROLLED = 16  # values, for which a loop over them is written out
 PADDING = 8  # entries of a table for one that counts: more, and sums by rows are cheaper
 
 
@@ -22,7 +24,7 @@ def neighbour_sums(
     n, entries = start.size - 1, neighbour.size
     if not entries:
         return jnp.zeros((sites.size, *values.shape[1:]), weight.dtype)
-    if degree * n > PADDING * (entries + n):  # a few sites with very many neighbours
+    if _padded(n, entries, degree):
         row = jnp.searchsorted(start[1:], jnp.arange(entries), side="right")
         terms = _times(weight, values[neighbour])
         return jax.ops.segment_sum(terms, row, n, indices_are_sorted=True)[sites]
@@ -31,6 +33,11 @@ def neighbour_sums(
     place = jnp.minimum(place, entries - 1)
     weights = jnp.where(inside, weight[place], 0.0)
     return jnp.sum(_times(weights, values[neighbour[place]]), axis=1)
+
+
+def _padded(n: int, entries: int, degree: int) -> bool:
+    """Whether a table of neighbours would be mostly empty: a few sites have very many."""
+    return degree * n > PADDING * (entries + n)
 
 
 def _times(weight, values):
@@ -156,22 +163,17 @@ def potts_sweeps(
     sweeps: int,
 ) -> tuple[Int[Array, " n"], Float[Array, ""]]:
     r"""Sweeps of $\beta (\sum J [x_i = x_j] + \sum h_i(x_i))$; also what the bracket gains."""
-    values = jnp.arange(field.shape[1], dtype=x.dtype)
+    rows = (start, neighbour, weight, degree)
+    small = field.shape[1] <= UNROLLED and not _padded(x.size, neighbour.size, degree)
+    draw = _draw_unrolled if small else _draw_by_axis
 
     def block(carry, now):
         x, gain = carry
         sites, uniform = now
-        code = (x[:, None] == values[None, :]).astype(field.dtype)
         inside = jnp.minimum(sites, x.size - 1)
-        energy = field[inside] + neighbour_sums(inside, code, start, neighbour, weight, degree)
-        before = x[inside]
-        chances, _ = value_chances(beta * energy, before, metropolis, keep)
-        upto = jnp.cumsum(chances, axis=1)
-        place = jnp.sum(upto <= uniform[:, None], axis=1)
-        after = jnp.where(place < values.size, place.astype(x.dtype), before)
-        gained = _at(energy, after) - _at(energy, before)
+        after, gained = draw(x, inside, uniform, beta, field, rows, metropolis, keep)
         gain = gain + jnp.sum(jnp.where(sites < x.size, gained, 0.0))
-        return (x.at[sites].set(after, mode="drop"), gain), None
+        return (x.at[sites].set(after, mode="drop", unique_indices=True), gain), None
 
     def one(t, carry):
         words = jax.random.bits(jax.random.fold_in(key, t), (blocks.size,), jnp.uint32)
@@ -179,6 +181,52 @@ def potts_sweeps(
         return jax.lax.scan(block, carry, (blocks, jnp.minimum(uniform, 1.0 - 2.0**-24)))[0]
 
     return jax.lax.fori_loop(0, sweeps, one, (x, jnp.zeros((), field.dtype)))
+
+
+def _draw_by_axis(x, sites, uniform, beta, field, rows, metropolis, keep):
+    """New values of some sites, and what these gain, by tables (sites, values)."""
+    values = jnp.arange(field.shape[1], dtype=x.dtype)
+    code = (x[:, None] == values[None, :]).astype(field.dtype)
+    energy, before = field[sites] + neighbour_sums(sites, code, *rows), x[sites]
+    chances, _ = value_chances(beta * energy, before, metropolis, keep)
+    place = jnp.sum(jnp.cumsum(chances, axis=1) <= uniform[:, None], axis=1)
+    after = jnp.where(place < values.size, place.astype(x.dtype), before)
+    return after, _at(energy, after) - _at(energy, before)
+
+
+def _draw_unrolled(x, sites, uniform, beta, field, rows, metropolis, keep):
+    """The same value by value: numbers of a site stay in registers, and no table is written."""
+    own, here = field[sites], x[sites]
+    around, weights = _neighbours(sites, x, *rows)
+    columns = range(field.shape[1])
+    energy = [own[:, c] + jnp.sum(jnp.where(around == c, weights, 0.0), axis=1) for c in columns]
+    largest = functools.reduce(jnp.maximum, energy)
+    weight = [jnp.exp(beta * (e - largest)) for e in energy]
+    total = functools.reduce(jnp.add, weight)
+    others = functools.reduce(
+        jnp.add, [jnp.where(here == c, 0.0, w) for c, w in zip(columns, weight, strict=True)]
+    )
+    upto, after = jnp.zeros_like(total), here
+    gained, before = jnp.zeros_like(total), jnp.zeros_like(total)
+    for c, w, e in zip(columns, weight, energy, strict=True):
+        chance = keep * w / jnp.maximum(others, total - w) if metropolis else w / total
+        below = upto
+        upto = upto + jnp.where(here == c, 0.0, chance)
+        taken = (below <= uniform) & (uniform < upto)
+        after = jnp.where(taken, jnp.asarray(c, x.dtype), after)
+        gained = jnp.where(taken, e, gained)
+        before = jnp.where(here == c, e, before)
+    return after, jnp.where(after == here, 0.0, gained - before)
+
+
+def _neighbours(sites: Int[Array, " m"], x: Int[Array, " n"], start, neighbour, weight, degree):
+    """The values of each site's neighbours, and their couplings: 0 where there are fewer."""
+    if not neighbour.size:
+        return x[sites][:, None], jnp.zeros((sites.size, 1), weight.dtype)
+    place = start[sites][:, None] + jnp.arange(degree, dtype=jnp.int32)[None, :]
+    inside = place < start[sites + 1][:, None]
+    place = jnp.minimum(place, neighbour.size - 1)
+    return x[neighbour[place]], jnp.where(inside, weight[place], 0.0)
 
 
 def _at(energy: Float[Array, "m values"], value: Int[Array, " m"]) -> Float[Array, " m"]:
