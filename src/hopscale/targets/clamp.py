@@ -41,7 +41,9 @@ class Clamped(Derived):
     smaller: Target | None
     constant: Float[Array, ""]
 
-    def __init__(self, target, free_sites, clamped_sites, template, smaller=None, constant=0.0):
+    def __init__(
+        self, target, free_sites, clamped_sites, template, smaller=None, constant: Any = 0.0
+    ):
         self.target, self.template = target, jnp.asarray(template)
         self.free_sites, self.clamped_sites = jnp.asarray(free_sites), jnp.asarray(clamped_sites)
         self.smaller, self.constant = smaller, jnp.asarray(constant, target.dtype)
