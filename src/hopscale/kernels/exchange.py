@@ -128,7 +128,7 @@ class Exchange(Kernel):
 
 
 def _one(site: Int[Array, ""], n: int) -> Choice:
-    sites = jnp.zeros(n, jnp.int32).at[0].set(site)
+    sites = jnp.zeros(n, jnp.int32).at[0].set(site.astype(jnp.int32))
     return Choice(sites=sites, chosen=jnp.arange(n) == site, length=jnp.int32(1))
 
 

@@ -97,7 +97,9 @@ class Clamped(Derived):
         return Evaluation(found.log_prob + self.constant, log_ratios=ratios, cache=found)
 
     def _log_prob(self, x: State):
-        return self._evaluate_log_prob(x).log_prob
+        if self.smaller is not None:
+            return self.smaller._log_prob(x) + self.constant
+        return self.target._log_prob(self._all(x))
 
     def _evaluate(self, x: State):
         if self.smaller is not None:
