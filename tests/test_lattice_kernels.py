@@ -1,10 +1,14 @@
-"""The kernels that sum over all sites of a state: Ising and Hamming."""
+"""The kernels that sum over all sites of a state: Ising, FHMM and Hamming."""
 
+from functools import partial
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import hopscale as hs
 from hopscale.native import cpu, reference
 
 pytestmark = pytest.mark.skipif(not cpu.ready()[0], reason=cpu.ready()[1])
@@ -33,6 +37,81 @@ def test_ising_matches_reference(shape):
     each = jax.vmap(cpu.ising, (0, 0, None, None))(x, fields, *bonds)
     theirs = jax.vmap(reference.ising, (0, 0, None, None))(x, fields, *bonds)
     np.testing.assert_allclose(each[1], theirs[1], rtol=1e-6, atol=1e-6)
+
+
+def fhmm_parameters(rng, length, factors):
+    arrays = (rng.normal(size=length), rng.normal(size=factors), 0.3, 0.7, 0.85, 0.2)
+    return tuple(jnp.asarray(array, jnp.float32) for array in arrays)
+
+
+# Rows shorter and longer than a vector and than the kernel's table; one row, one factor.
+@pytest.mark.parametrize("shape", [(1, 1), (60, 1), (130, 5), (3, 300)])
+@pytest.mark.parametrize("by_time", [True, False])
+def test_fhmm_matches_reference(shape, by_time):
+    rng = np.random.default_rng(2)
+    x = jnp.asarray(rng.integers(0, 2, size=(3, *shape)), jnp.int8)
+    parameters = fhmm_parameters(rng, *shape)
+
+    def both(name, over, *arrays, **settings):
+        settings["by_time"] = by_time
+        for module in (cpu, reference):
+            one = partial(getattr(module, name), **settings)
+            yield jax.jit(jax.vmap(one, over))(*arrays, *parameters)
+
+    for exact in (True, False):
+        ours, theirs = both("fhmm", (0, *[None] * 6), x, exact=exact)
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=2e-5, atol=1e-4)
+        np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-4, atol=1e-4)
+    moved = jnp.asarray(rng.integers(0, 3, size=(3, *shape)) == 0)
+    ours, theirs = both("fhmm_update", (0, 0, 0, *[None] * 6), theirs[0], x, moved)
+    np.testing.assert_allclose(ours, theirs, rtol=5e-5, atol=5e-4)
+
+
+def test_fhmm_parameters_may_differ_between_chains_and_have_derivatives():
+    rng = np.random.default_rng(3)
+    x = jnp.asarray(rng.integers(0, 2, size=(3, 8, 5)), jnp.int8)
+    target = hs.FHMM(rng.normal(size=8), rng.normal(size=5), 0.1, 0.8)
+
+    def by(module, bias, x):
+        parameters = (target.observations, target.weights, bias, *map(jnp.float32, (0.8, 0.7, 0.1)))
+        return module.fhmm(x, *parameters, by_time=True, exact=True)
+
+    for bias, over in ((jnp.arange(3.0), (0, 0)), (jnp.float32(0.3), (None, 0))):
+        ours = jax.vmap(partial(by, cpu), over)(bias, x)
+        theirs = jax.vmap(partial(by, reference), over)(bias, x)
+        np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-4, atol=1e-5)
+    slope = jax.grad(lambda bias: eqx.tree_at(lambda t: t.bias, target, bias).log_prob(x[0]))
+    residual = target.observations - x[0].astype(jnp.float32) @ target.weights - 0.1
+    np.testing.assert_allclose(slope(target.bias), residual.sum() / 0.8**2, rtol=1e-4)
+
+
+class MixesUpItsAxes(hs.FHMM):
+    """Updates as if hidden chains ran along the other axis."""
+
+    def _update(self, x, evaluation, move):
+        other = hs.FHMM(*self._parameters, axis="factor")
+        return other._update(x, evaluation, move)
+
+
+@pytest.mark.parametrize("kernel", [hs.RWM(), hs.LBP()])
+def test_fhmm_kernels_leave_the_posterior_invariant(kernel):
+    """In single precision, which is what they take; a broken update is told apart."""
+    parameters = fhmm_parameters(np.random.default_rng(5), 2, 3)
+    right, broken = hs.FHMM(*parameters), MixesUpItsAxes(*parameters)  # pyright: ignore
+    pi = hs.check.probabilities(right)
+    matrix = hs.check.transition_matrix(right, kernel, 2)
+    np.testing.assert_allclose(pi @ matrix, pi, atol=1e-6)
+    matrix = hs.check.transition_matrix(broken, kernel, 2)
+    assert np.abs(pi @ matrix - pi).max() > 1e-3
+
+
+def test_a_long_fhmm_is_shared_out():
+    rng = np.random.default_rng(4)
+    x = jnp.asarray(rng.integers(0, 2, size=(20000, 5)), jnp.int8)
+    parameters = fhmm_parameters(rng, *x.shape)
+    ours, theirs = (m.fhmm(x, *parameters, by_time=True, exact=True) for m in (cpu, reference))
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4)
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("n", [1, 127, 128, 129, 1000])

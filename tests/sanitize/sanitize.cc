@@ -5,6 +5,7 @@
 #include <random>
 
 #include "chains.h"
+#include "fhmm.h"
 #include "lattice.h"
 #include "race.h"
 #include "repeated.h"
@@ -30,7 +31,7 @@ static Batch make(size_t n, size_t chains) {
   for (auto* x : {&b.chosen, &b.flags, &b.again}) x->resize(n * chains);
   b.scores.resize(4 * chains);
   b.ratios.resize(n * chains);
-  b.sums.resize(3 * chains);
+  b.sums.resize(5 * chains);
   std::mt19937 random(static_cast<unsigned>(n));
   std::uniform_real_distribution<float> unit(0, 1);
   const float inf = std::numeric_limits<float>::infinity();
@@ -75,9 +76,15 @@ static void run(Batch& b, size_t helpers) {
         // The chosen sites as a lattice of one row, and of one column.
         const auto* x = reinterpret_cast<const int8_t*>(chosen);
         float* ratios = b.ratios.data() + at;
-        b.sums[3 * c] = ising(x, s, 1, n, 0.3f, -0.2f, ratios, team);
-        b.sums[3 * c + 1] = ising(x, s, n, 1, 0.3f, -0.2f, ratios, team);
-        b.sums[3 * c + 2] = hamming(x, reinterpret_cast<const int8_t*>(b.again.data() + at), n);
+        b.sums[5 * c] = ising(x, s, 1, n, 0.3f, -0.2f, ratios, team);
+        b.sums[5 * c + 1] = ising(x, s, n, 1, 0.3f, -0.2f, ratios, team);
+        b.sums[5 * c + 2] = hamming(x, reinterpret_cast<const int8_t*>(b.again.data() + at), n);
+        // And as hidden chains of either direction, in rows of one or of all.
+        const bool long_rows = c % 2 == 0;
+        const size_t rows = long_rows ? 1 : n;
+        const Fhmm model = {s, s, rows, n / rows, 0.1f, 0.5f, 0.3f, -0.4f, c % 4 < 2, true};
+        b.sums[5 * c + 3] = fhmm(model, x, ratios, team);
+        b.sums[5 * c + 4] = fhmm_change(model, x, b.again.data() + at);
       });
   for (std::thread& thread : threads) thread.join();
 }

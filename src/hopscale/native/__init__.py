@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from hopscale import balance as balancing
 from hopscale.native import cpu, reference
 
-__all__ = ["IMPLEMENTATIONS", "Status", "call", "reference", "status"]
+__all__ = ["IMPLEMENTATIONS", "Status", "call", "differentiable_call", "reference", "status"]
 
 IMPLEMENTATIONS = ("auto", "reference")
 
@@ -93,3 +93,19 @@ def call(name: str, *arrays, implementation: str = "auto", **settings):
         return on_cpu(*arrays)
     on_gpu = _kernel(_gpu(), name, settings) or plain
     return jax.lax.platform_dependent(*arrays, default=plain, cpu=on_cpu, cuda=on_gpu)
+
+
+def differentiable_call(name: str, x, *parameters, **settings):
+    """`call`, with the derivatives of the formula: kernels have none of their own."""
+
+    @jax.custom_jvp
+    def apply(*parameters):
+        return call(name, x, *parameters, **settings)
+
+    @apply.defjvp
+    def _(primals, tangents):
+        plain = partial(getattr(reference, name), x, **settings)
+        _, slope = jax.jvp(plain, primals, tangents)
+        return apply(*primals), slope
+
+    return apply(*parameters)

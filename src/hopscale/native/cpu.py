@@ -27,6 +27,8 @@ _NAMES = (
     "Ising",
     "IsingLogProb",
     "IsingUpdate",
+    "Fhmm",
+    "FhmmUpdate",
     "Hamming",
     "RbmInputs",
     "StepKey",
@@ -113,6 +115,17 @@ def ising_log_prob(x, field, down, right):
 def ising_update(log_prob, x, moved, field, down, right):
     arrays = (log_prob, x, moved, field, down, right)
     return _call("IsingUpdate", _SCALAR, *arrays, vmap_method="expand_dims")
+
+
+def fhmm(x, *parameters, by_time, exact):
+    outputs = (_SCALAR, jax.ShapeDtypeStruct(x.shape, jnp.float32))
+    settings = {"by_time": by_time, "exact": exact}
+    return _call("Fhmm", outputs, x, *parameters, vmap_method="expand_dims", **settings)
+
+
+def fhmm_update(log_prob, x, moved, *parameters, by_time):
+    arrays = (log_prob, x, moved, *parameters)
+    return _call("FhmmUpdate", _SCALAR, *arrays, vmap_method="expand_dims", by_time=by_time)
 
 
 def hamming(x, origin):

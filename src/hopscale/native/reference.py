@@ -19,8 +19,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import balance as balancing
-from hopscale import lattice
 from hopscale.balance import Balance
+from hopscale.native.evaluations import (
+    fhmm,
+    fhmm_update,
+    hamming,
+    ising,
+    ising_log_prob,
+    ising_update,
+    rbm_inputs,
+)
 from hopscale.native.sweeps import (
     pair_fields,
     pair_update,
@@ -32,10 +40,17 @@ from hopscale.native.values import draw_values, value_totals, values_log_prob
 
 __all__ = [
     "draw_values",
+    "fhmm",
+    "fhmm_update",
+    "hamming",
+    "ising",
+    "ising_log_prob",
+    "ising_update",
     "pair_fields",
     "pair_update",
     "potts_energies",
     "potts_sweeps",
+    "rbm_inputs",
     "spin_sweeps",
     "value_totals",
     "values_log_prob",
@@ -281,42 +296,3 @@ def odd(sites: Sites, length: Int[Array, ""]) -> Flags:
     """The sites chosen an odd number of times."""
     counted = (jnp.arange(sites.size) < length).astype(jnp.int32)
     return jnp.zeros(sites.size, jnp.int32).at[sites].add(counted) % 2 == 1
-
-
-def ising(x: Int[Array, "p q"], field: Float[Array, "p q"], down, right):
-    """Log-probability and log-ratios of spins with one coupling along each axis."""
-    return lattice.evaluate(x, field, (down, right))
-
-
-def ising_log_prob(x: Int[Array, "p q"], field: Float[Array, "p q"], down, right):
-    """Log-probability alone."""
-    return ising(x, field, down, right)[0]
-
-
-def ising_update(
-    log_prob: Float[Array, ""],
-    x: Int[Array, "p q"],
-    moved: Bool[Array, "p q"],
-    field: Float[Array, "p q"],
-    down,
-    right,
-):
-    """Log-probability after some spins were flipped, given the one before."""
-    del log_prob  # kernels add what changed; here all of it is summed again
-    return ising_log_prob(x ^ moved.astype(x.dtype), field, down, right)
-
-
-def hamming(x: Int[Array, "*shape"], origin: Int[Array, "*shape"]) -> Float[Array, ""]:
-    """The number of sites that differ."""
-    return jnp.sum(x != origin, dtype=jnp.int32).astype(jnp.float32)
-
-
-def rbm_inputs(
-    inputs: Float[Array, " hidden"],
-    x: Int[Array, " visible"],
-    moved: Bool[Array, " visible"],
-    by_visible: Float[Array, "visible hidden"],
-) -> Float[Array, " hidden"]:
-    """What the hidden units of an RBM receive after some visible units were flipped."""
-    turn = jnp.where(moved, 1.0 - 2.0 * x.astype(inputs.dtype), 0.0)
-    return inputs + jnp.matmul(turn, by_visible, precision=jax.lax.Precision.HIGHEST)

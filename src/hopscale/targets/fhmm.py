@@ -3,15 +3,14 @@
 from typing import ClassVar
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hopscale import lattice
-from hopscale.target import State, Target, as_float, as_parameter, check_ratios, has_values
+from hopscale import native
+from hopscale.move import Move
+from hopscale.target import Evaluation, State, Target, as_parameter, check_ratios, has_values
 from hopscale.validate import choice
 
-AXES = {"time": 0, "factor": 1}
+AXES = ("time", "factor")
 
 
 class FHMM(Target):
@@ -92,25 +91,35 @@ class FHMM(Target):
     def dtype(self):
         return self.observations.dtype
 
+    @property
+    def _parameters(self) -> tuple[Float[Array, "..."], ...]:
+        return (
+            self.observations,
+            self.weights,
+            self.bias,
+            self.sigma,
+            self.stay,
+            self.first,
+        )
+
+    @property
+    def _by_time(self) -> bool:
+        return self.axis == "time"
+
     def _log_prob(self, x: State):
         return self._evaluate(x)[0]
 
     def _evaluate(self, x: State):
-        along = AXES[self.axis]
-        spins = lattice.spins(x)
-        s = as_float(lattice.inside(spins), self.dtype)
-        # In spins the chain prior is an Ising chain: a bond J between links, a field at the start.
-        bond = 0.5 * (jnp.log(self.stay) - jnp.log1p(-self.stay))
-        start = 0.5 * (jnp.log(self.first) - jnp.log1p(-self.first))
-        pull = lattice.pull(spins, bond, along)
-        at_start = jax.lax.broadcasted_iota(jnp.int32, s.shape, along) == 0
-        field = jnp.where(at_start, start, 0.0)
+        settings = {"by_time": self._by_time, "exact": self.ratios == "exact"}
+        return native.differentiable_call("fhmm", x, *self._parameters, **settings)
 
-        residual = self.observations - as_float(x, self.dtype) @ self.weights - self.bias
-        fit = -0.5 * jnp.sum((residual / self.sigma) ** 2)
-        shift = -s * self.weights[None, :]  # what flipping a bit adds to the mean reading
-        gain = residual[:, None] * shift
-        if self.ratios == "exact":
-            gain = gain - 0.5 * shift**2
-        log_prob = fit + jnp.sum(s * (field + 0.5 * pull))
-        return log_prob, -2.0 * s * (field + pull) + gain / self.sigma**2
+    def updates(self, ratios: bool) -> bool:
+        # Flips change the ratios of their rows: with as many as a step takes, of most rows.
+        return not ratios
+
+    def _update(self, x: State, evaluation: Evaluation, move: Move):
+        if not self.updates(evaluation.log_ratios is not None):
+            return super()._update(x, evaluation, move)
+        arrays = (evaluation.log_prob, x, move.moved.reshape(self.shape), *self._parameters)
+        log_prob = native.call("fhmm_update", *arrays, by_time=self._by_time)
+        return Evaluation(log_prob=log_prob, log_ratios=None)

@@ -1,10 +1,8 @@
 """Spins on an open lattice."""
 
-from functools import partial
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 from jaxtyping import Array, Float
 
 from hopscale import lattice, native
@@ -85,7 +83,7 @@ class Ising(Target):
 
     def _log_prob(self, x: State):
         if self._plain:
-            return _by_kernel("ising_log_prob", x, self.field, *self.coupling)
+            return native.differentiable_call("ising_log_prob", x, self.field, *self.coupling)
         return self._evaluate(x)[0]
 
     def updates(self, ratios: bool) -> bool:
@@ -101,19 +99,5 @@ class Ising(Target):
 
     def _evaluate(self, x: State):
         if self._plain:
-            return _by_kernel("ising", x, self.field, *self.coupling)
+            return native.differentiable_call("ising", x, self.field, *self.coupling)
         return lattice.evaluate(x, self.field, self.coupling)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _by_kernel(name: str, x, field, down, right):
-    return native.call(name, x, field, down, right)
-
-
-@_by_kernel.defjvp
-def _(name, primals, tangents):
-    """Kernels have no derivatives; the formula they compute has."""
-    x, *parameters = primals
-    plain = partial(getattr(native.reference, name), x)
-    _, slope = jax.jvp(plain, tuple(parameters), tuple(tangents[1:]))
-    return _by_kernel(name, *primals), slope

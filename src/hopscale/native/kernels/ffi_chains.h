@@ -1,4 +1,4 @@
-// What all custom calls share: buffers, threads, and where a chain's part of an operand begins.
+// What all custom calls share: buffers, settings, threads, and a chain's part of an operand.
 #pragma once
 
 #include <vector>
@@ -19,6 +19,16 @@ using States = ffi::Buffer<ffi::S8>;
 using Dimensions = ffi::AnyBuffer::Dimensions;
 template <typename Buffer>
 using Out = ffi::Result<Buffer>;
+template <typename T, const char* name>
+using Setting = ffi::Attr<T, name>;
+inline constexpr char kBalance[] = "balance";
+using BalanceSetting = Setting<int32_t, kBalance>;
+
+// A handler's signature says what it takes: XLA reads it off, once it knows what a pool is.
+template <>
+struct xla::ffi::CtxBinding<xla::ffi::ThreadPool> {
+  using Ctx = ThreadPool;
+};
 
 namespace {
 
@@ -28,6 +38,11 @@ Team team_of(ffi::ThreadPool& pool) {
 }
 
 uint8_t* bytes(bool* flags) { return reinterpret_cast<uint8_t*>(flags); }
+
+// A dimension, counted from the last.
+size_t size_of(Dimensions shape, size_t from_last = 1) {
+  return static_cast<size_t>(shape[shape.size() - from_last]);
+}
 
 // Where a chain's part of an operand begins. Operands have the batch's leading dimensions, or 1 in
 // place of some: what is the same for all chains, such as parameters, is there once.
@@ -57,5 +72,17 @@ class Part {
   };
   std::vector<Axis> axes_;  // the innermost first
 };
+
+// A chain's part of an operand, as a function of the chain.
+template <typename Buffer>
+auto of_chain(const Buffer& buffer, Dimensions batch) {
+  return [data = buffer.typed_data(), part = Part(buffer.dimensions(), batch)](size_t chain) {
+    if constexpr (std::is_same_v<Buffer, Flags>) {
+      return bytes(data) + part(chain);
+    } else {
+      return data + part(chain);
+    }
+  };
+}
 
 }  // namespace

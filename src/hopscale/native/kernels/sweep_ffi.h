@@ -12,6 +12,8 @@ using hopscale::Keys;
 using hopscale::Lanes;
 using hopscale::Rows;
 
+inline constexpr char kMetropolis[] = "metropolis", kKeep[] = "keep", kSweeps[] = "sweeps";
+
 // The rows of a graph that may be different for every chain, and seldom is.
 struct RowsOf {
   Ints blocks, start, neighbour;
@@ -113,16 +115,17 @@ ffi::Error sweep_chains(ffi::ThreadPool& pool, Words key, States x, Floats beta,
 
 ffi::Error spin_sweeps(ffi::ThreadPool pool, Words key, States x, Floats beta, Floats gamma,
                        Floats field, Floats base, Ints blocks, Ints start, Ints neighbour,
-                       Floats weight, Out<States> y, Out<Floats> gain, bool metropolis, float keep,
-                       int32_t sweeps) {
+                       Floats weight, Out<States> y, Out<Floats> gain,
+                       Setting<bool, kMetropolis> metropolis, Setting<float, kKeep> keep,
+                       Setting<int32_t, kSweeps> sweeps) {
   const auto batch = gain->dimensions();
   const RowsOf rows(blocks, start, neighbour, weight, batch);
   const Part of_field(field.dimensions(), batch), of_base(base.dimensions(), batch);
   return sweep_chains(
-      pool, key, x, beta, gamma, sweeps, y, gain,
+      pool, key, x, beta, gamma, *sweeps, y, gain,
       [&](size_t c) {
         return hopscale::Spins{rows(c), field.typed_data() + of_field(c),
-                               base.typed_data() + of_base(c), metropolis, keep};
+                               base.typed_data() + of_base(c), *metropolis, *keep};
       },
       [&](size_t a, size_t b) {
         return same(rows(a), rows(b)) && of_field(a) == of_field(b) && of_base(a) == of_base(b);
@@ -139,16 +142,17 @@ ffi::Error spin_sweeps(ffi::ThreadPool pool, Words key, States x, Floats beta, F
 
 ffi::Error potts_sweeps(ffi::ThreadPool pool, Words key, States x, Floats beta, Floats field,
                         Ints blocks, Ints start, Ints neighbour, Floats weight, Out<States> y,
-                        Out<Floats> gain, bool metropolis, float keep, int32_t sweeps) {
+                        Out<Floats> gain, Setting<bool, kMetropolis> metropolis,
+                        Setting<float, kKeep> keep, Setting<int32_t, kSweeps> sweeps) {
   const auto batch = gain->dimensions();
   const RowsOf rows(blocks, start, neighbour, weight, batch);
   const Part of_field(field.dimensions(), batch);
   const auto values = static_cast<size_t>(field.dimensions().back());
   if (values > hopscale::kMostValues) return ffi::Error::InvalidArgument("too many values");
   return sweep_chains(
-      pool, key, x, beta, beta, sweeps, y, gain,
+      pool, key, x, beta, beta, *sweeps, y, gain,
       [&](size_t c) {
-        return hopscale::Potts{rows(c), field.typed_data() + of_field(c), values, metropolis, keep};
+        return hopscale::Potts{rows(c), field.typed_data() + of_field(c), values, *metropolis, *keep};
       },
       [&](size_t a, size_t b) { return same(rows(a), rows(b)) && of_field(a) == of_field(b); },
       [](auto from, size_t n, Lanes& lanes) { hopscale::load_values(from, n, lanes.values); },

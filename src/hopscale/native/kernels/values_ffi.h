@@ -32,8 +32,8 @@ ffi::Error over_values(ffi::ThreadPool& pool, Floats ratios, States here, int32_
 }
 
 ffi::Error value_totals(ffi::ThreadPool pool, Floats ratios, States here, Out<Floats> totals,
-                        int32_t balance) {
-  return over_values(pool, ratios, here, balance,
+                        BalanceSetting balance) {
+  return over_values(pool, ratios, here, *balance,
                      [totals = totals->typed_data()](size_t, const hopscale::Values& of, size_t at,
                                                      const Team& team) {
                        hopscale::log_totals(of, totals + at, team);
@@ -41,9 +41,9 @@ ffi::Error value_totals(ffi::ThreadPool pool, Floats ratios, States here, Out<Fl
 }
 
 ffi::Error draw_values(ffi::ThreadPool pool, Words key, Floats ratios, States here, Ints sites,
-                       Ints length, Out<States> drawn, int32_t balance) {
+                       Ints length, Out<States> drawn, BalanceSetting balance) {
   return over_values(
-      pool, ratios, here, balance,
+      pool, ratios, here, *balance,
       [keys = key.typed_data(), sites = sites.typed_data(), length = length.typed_data(),
        drawn = drawn->typed_data()](size_t chain, const hopscale::Values& of, size_t at,
                                     const Team&) {
@@ -53,9 +53,9 @@ ffi::Error draw_values(ffi::ThreadPool pool, Words key, Floats ratios, States he
 }
 
 ffi::Error values_log_prob(ffi::ThreadPool pool, Floats ratios, States here, Floats totals, States to,
-                           Flags moved, Out<Floats> log_prob, int32_t balance) {
+                           Flags moved, Out<Floats> log_prob, BalanceSetting balance) {
   return over_values(
-      pool, ratios, here, balance,
+      pool, ratios, here, *balance,
       [totals = totals.typed_data(), to = to.typed_data(), moved = bytes(moved.typed_data()),
        log_prob = log_prob->typed_data()](size_t chain, const hopscale::Values& of, size_t at,
                                           const Team&) {
