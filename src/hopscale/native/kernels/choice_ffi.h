@@ -49,7 +49,8 @@ ffi::Error order_log_prob(ffi::ThreadPool pool, Floats s, Ints sites, Flags chos
       pool, s.dimensions(),
       [s = s.typed_data(), sites = sites.typed_data(), chosen = bytes(chosen.typed_data()),
        length = length.typed_data(), log_prob = log_prob->typed_data(),
-       balance = Balance(*balance), backwards = *backwards](size_t chain, size_t at, size_t n, const Team& team) {
+       balance = Balance(*balance), backwards = *backwards](size_t chain, size_t at, size_t n,
+                                                                 const Team& team) {
         log_prob[chain] = hopscale::order_log_prob(s + at, n, balance, sites + at,
                                                    chosen + at, length[chain], backwards, team);
       });

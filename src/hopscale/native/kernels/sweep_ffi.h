@@ -152,7 +152,8 @@ ffi::Error potts_sweeps(ffi::ThreadPool pool, Words key, States x, Floats beta, 
   return sweep_chains(
       pool, key, x, beta, beta, *sweeps, y, gain,
       [&](size_t c) {
-        return hopscale::Potts{rows(c), field.typed_data() + of_field(c), values, *metropolis, *keep};
+        return hopscale::Potts{rows(c), field.typed_data() + of_field(c), values, *metropolis,
+                               *keep};
       },
       [&](size_t a, size_t b) { return same(rows(a), rows(b)) && of_field(a) == of_field(b); },
       [](auto from, size_t n, Lanes& lanes) { hopscale::load_values(from, n, lanes.values); },

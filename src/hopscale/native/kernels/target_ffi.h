@@ -81,7 +81,9 @@ ffi::Error fhmm(ffi::ThreadPool pool, States x, Floats readings, Floats weights,
   const size_t n = size_of(x.dimensions(), 2) * size_of(x.dimensions());
   hopscale::for_each_chain(
       team_of(pool), log_prob->element_count(), n,
-      [=, model = fhmm_of_chain(readings, weights, bias, sigma, stay, first, *by_time, *exact, batch),
+      [=,
+       model =
+           fhmm_of_chain(readings, weights, bias, sigma, stay, first, *by_time, *exact, batch),
        x = of_chain(x, batch), log_prob = log_prob->typed_data(),
        ratios = ratios->typed_data()](size_t chain, const Team& team) {
         log_prob[chain] = hopscale::fhmm(model(chain), x(chain), ratios + chain * n, team);
