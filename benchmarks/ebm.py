@@ -173,26 +173,28 @@ def step_cost(options, precision: str, data) -> dict:
     }
 
 
-def sampling_cost(options, precision: str, data, pass_ms: float) -> dict:
-    """A step of `hs.sample` against a pass."""
+def sampling_cost(options, precision: str, data) -> dict:
+    """A step of `hs.sample` against a pass, taken in turns, without what a call costs."""
     model = model_of(options, precision, data)
-    kernel, init = hs.LBP(options.balance), data[: options.batch]
-    few = {"chains": options.batch, "init": init, "progress": False}
+    init = data[: options.batch]
+    x, draws = jnp.asarray(init), (options.draws, 3 * options.draws)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few draws say nothing of the model
-        run = hs.sample(model, kernel, warmup=64, draws=options.draws, **few)
-        with turn(options):
-            short, long = (
-                min(timed(lambda n=n: run.extend(n, progress=False).last) for _ in range(3))
-                for n in (options.draws, 3 * options.draws)
-            )
-    seconds = (long - short) / 2  # without what a call costs
-    step_ms = 1e3 * seconds / options.draws
+        run = hs.sample(model, hs.LBP(options.balance), chains=options.batch, init=init,
+                        warmup=64, draws=64, progress=False)  # fmt: skip
+        functions = [
+            *(lambda n=n: run.extend(n, progress=False).last for n in draws),
+            *(lambda n=n: evaluations(model, x, n) for n in draws),
+        ]
+        (few, many, few_passes, many_passes), _ = seconds_of(options, functions)
+    step, alone = (
+        (b - a) / (2 * options.draws) for a, b in ((few, many), (few_passes, many_passes))
+    )
     return {
         "precision": precision,
-        "step_ms": step_ms,
-        "pass_ms": pass_ms,
-        "ratio": step_ms / pass_ms,
+        "step_ms": 1e3 * step,
+        "pass_ms": 1e3 * alone,
+        "ratio": step / alone,
         "scale": float(np.mean(run.scale)),
         "acceptance": float(np.mean(run.acceptance)),
     }
@@ -265,7 +267,7 @@ def main() -> None:
         if options.models:
             say("many", side_by_side(options, precision, data))
         if options.draws:
-            say("sample", sampling_cost(options, precision, data, costs["pass_ms"]))
+            say("sample", sampling_cost(options, precision, data))
 
 
 if __name__ == "__main__":
