@@ -210,7 +210,11 @@ def main() -> None:
     parser.add_argument("--reads", type=int, default=96)
     parser.add_argument("--sweeps", type=int, default=500)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--potts", action="store_true", help="the Potts model alone")
     asked = parser.parse_args()
+    if asked.potts:
+        _show(measure_potts(asked.reads, max(10, asked.sweeps // 5)))
+        return
     name, cut = max_cut(asked.g1)
     reads, sweeps = asked.reads, asked.sweeps
     device = jax.devices()[0]

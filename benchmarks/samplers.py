@@ -1,6 +1,6 @@
 """Which sampler when: `hs.compare` on ten kinds of target, as a table.
 
-python benchmarks/samplers.py [--seconds 5] [--out docs/assets/samplers.md]
+python benchmarks/samplers.py [--seconds 5] [--only WORD] [--out docs/assets/samplers.md]
 """
 
 import argparse
@@ -58,6 +58,11 @@ TARGETS: dict[str, Callable[[], hs.Target]] = {
     "restricted Boltzmann machine, 784 x 25": lambda: hs.RBM(
         0.1 * RNG.normal(size=(25, 784)), np.zeros(784), np.zeros(25)
     ),
+    "the same, half of its pixels clamped": lambda: hs.clamp(
+        hs.RBM(0.1 * RNG.normal(size=(25, 784)), np.zeros(784), np.zeros(25)),
+        np.arange(392),
+        np.arange(392) % 2,
+    ),
     "factorial HMM, 200 x 10": lambda: hs.paper.fhmm(200, config="C2"),
     "a network's energy, 256 bits": lambda: network(256, 64),
     "columns of a regression, 100": lambda: regression(200, 100),
@@ -68,11 +73,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--chains", type=int, default=50)
+    parser.add_argument("--only", default="", help="targets with this word in their names")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     lines = ["| target | best | ESS a second | next | times | `hs.sample` takes |"]
     lines.append("|---|---|---|---|---|---|")
     for name, make in TARGETS.items():
+        if asked.only not in name:
+            continue
         target = make()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

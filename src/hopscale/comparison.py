@@ -192,7 +192,8 @@ def candidates(target: Target) -> list[Kernel]:
         found.insert(0, Gibbs())
     if pairs:
         found.insert(1, Gibbs(rule="metropolis"))
-    return found
+    suited = target.suited()
+    return found if suited is None else [suited[0], *found]
 
 
 def _timed(target: Target, kernel: Kernel, seconds: float, chains: int, key) -> Candidate:
