@@ -1,13 +1,16 @@
 """hopscale reproduce, report and results: the paper's experiments, and what they gave."""
 
+import contextlib
+import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 STORE = "results.sqlite"
 
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Out = Annotated[Path, typer.Option(help="folder of the results and the report")]
 ProfileName = Annotated[
     str, typer.Option("--profile", help="quick (minutes) or paper (the full grid)")
@@ -42,6 +45,7 @@ def reproduce(
     data_dir: Annotated[
         Path | None, typer.Option(help="table2, paper profile: folder of the data sets")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run the paper's experiments and write a report that puts its numbers beside ours.
 
@@ -50,24 +54,26 @@ def reproduce(
 
     Examples: `hopscale reproduce`, `hopscale reproduce ising order --profile paper`
     """
+    from hopscale_reproduction.alongside import alongside, pays
     from hopscale_reproduction.experiments import named
-    from hopscale_reproduction.report import writing
     from hopscale_reproduction.runner import Runner
     from hopscale_reproduction.store import Store
 
     _check_profile(profile)
     wanted = named(names or ["default"], profile)
     _make(out)
-    with Store(out / STORE) as store:
+    with Store(out / STORE) as store, contextlib.ExitStack() as stack:
         runner = Runner(store, profile, minutes, data_dir=data_dir)
+        if pays(wanted, profile, runner.find):
+            second = stack.enter_context(alongside(store.path, wanted, profile, minutes, data_dir))
+            stack.callback(lambda: second.terminate() if runner.over else None)
         outcomes = runner.run(wanted)
         for experiment in wanted:
-            if experiment.summary is not None:
+            if experiment.summary is not None and not as_json:
                 _console().print(experiment.summary(profile, runner.find))
-        page = writing.write(out, store, profile)
-        _name_damaged(store)
-    done = sum(outcome.ran for outcome in outcomes)
-    _console().print(f"{done:,} cells run; the report is [bold]{page}[/bold], or {out}/report.md")
+        found = _write(out, store, profile)
+    found = {"cells": sum(outcome.ran for outcome in outcomes), **found}
+    _say("{cells:,} cells run; the report is {report}, or {markdown}", found, as_json)
     if not all(outcome.complete for outcome in outcomes):
         print("hopscale: stopped before the end; the same command goes on", file=sys.stderr)
         raise typer.Exit(130 if runner.stopped else 0)
@@ -76,21 +82,22 @@ def reproduce(
         raise ArithmeticError(" ".join(problems))
 
 
-def report(profile: ProfileName = "quick", out: Out = Path("results")) -> None:
+def report(
+    profile: ProfileName = "quick", out: Out = Path("results"), as_json: AsJson = False
+) -> None:
     """Write the report of what is in the store, without running anything."""
-    from hopscale_reproduction.report import writing
     from hopscale_reproduction.store import Store
 
     _check_profile(profile)
     with Store(_existing(out / STORE)) as store:
-        _console().print(f"the report is {writing.write(out, store, profile)}")
-        _name_damaged(store)
+        _say("the report is {report}", _write(out, store, profile), as_json)
 
 
 @results_app.command("export")
 def export(
     file: Annotated[Path, typer.Argument(help="what to write: a .csv or .json file")],
     out: Out = Path("results"),
+    as_json: AsJson = False,
 ) -> None:
     """Write every cell with its settings, results, versions and hardware.
 
@@ -102,13 +109,14 @@ def export(
     with Store(_existing(out / STORE)) as store:
         rows = exchange.write(store, file)
         _name_damaged(store)
-    _console().print(f"{rows:,} cells written to {file}")
+    _say("{cells:,} cells written to {file}", {"cells": rows, "file": str(file)}, as_json)
 
 
 @results_app.command("import")
 def import_(
     file: Annotated[Path, typer.Argument(help="a .csv or .json file that was exported")],
     out: Out = Path("results"),
+    as_json: AsJson = False,
 ) -> None:
     """Put exported cells into a store; cells that it has already stay as they are.
 
@@ -123,13 +131,29 @@ def import_(
     _make(out)
     with Store(out / STORE) as store:
         added = exchange.read(store, file)
-    _console().print(f"{added:,} cells added to {out / STORE}")
+    _say("{cells:,} cells added to {store}", {"cells": added, "store": str(out / STORE)}, as_json)
+
+
+def _write(out: Path, store: Any, profile: str) -> dict[str, Any]:
+    """Write the report: where it is, and what it says of the paper's claims."""
+    from hopscale_reproduction.report import writing
+    from hopscale_reproduction.snapshot import Snapshot
+
+    page = writing.write(out, store, profile)
+    _name_damaged(store)
+    claims = [claim._asdict() for claim in writing.claims(Snapshot(store, profile))]
+    return {"report": str(page), "markdown": str(out / "report.md"), "claims": claims}
 
 
 def _console():
     from hopscale.cli.app import console  # which loads this module, to have its commands
 
     return console()
+
+
+def _say(sentence: str, found: dict[str, Any], as_json: bool) -> None:
+    """One JSON object, or a sentence made of it."""
+    print(json.dumps(found)) if as_json else _console().print(sentence.format(**found))
 
 
 def _name_damaged(store) -> None:

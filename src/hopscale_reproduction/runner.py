@@ -85,20 +85,30 @@ class Runner:
         """
         outcomes: dict[int, Outcome] = {}  # by place
         places = range(len(experiments))
+        # A process alongside may be at some of them: what it runs is run now, too.
+        before = [self._stored(experiment) for experiment in experiments]
+        before = [self._stored(experiment) for experiment in experiments]
         with self.store.renewing():
             with interruptible(self), self._bars() as bars:
                 batched = [place for place in places if experiments[place].procedure is None]
                 lines = {place: _Line(bars, experiments[place].title) for place in batched}
                 for place, line in lines.items():
-                    outcomes[place] = self._run(experiments[place], _Batches(self, line))
+                    work = _Batches(self, line)
+                    outcomes[place] = self._run(experiments[place], work, before[place])
             for place in places:
                 procedure = experiments[place].procedure
                 if procedure is not None:
-                    outcomes[place] = self._run(experiments[place], _OneByOne(self, procedure))
+                    work = _OneByOne(self, procedure)
+                    outcomes[place] = self._run(experiments[place], work, before[place])
         return [outcomes[place] for place in places]
 
-    def _run(self, experiment: Experiment, work: "_Batches | _OneByOne") -> Outcome:
-        began, ran = time.monotonic(), 0
+    def _stored(self, experiment: Experiment) -> int:
+        """How many of its cells are in the store."""
+        cells = dict.fromkeys(experiment.cells(self.profile, self.find))
+        return sum(self.find(cell) is not None for cell in cells)
+
+    def _run(self, experiment: Experiment, work: "_Batches | _OneByOne", before: int) -> Outcome:
+        began = time.monotonic()
         while True:
             cells = list(dict.fromkeys(experiment.cells(self.profile, self.find)))
             missing = [cell for cell in cells if self.find(cell) is None]
@@ -112,12 +122,11 @@ class Runner:
             except KeyboardInterrupt:
                 if self.stopped:
                     raise  # the second time: at once
-                self.stopped, done = True, 0
-            ran += done
+                self.stopped = True
         outcome = Outcome(
             name=experiment.name,
             cells=len(cells),
-            ran=ran,
+            ran=len(cells) - len(missing) - before,
             seconds=time.monotonic() - began,
             complete=not missing,
             problems=tuple(experiment.problems(self.profile, self.find)),

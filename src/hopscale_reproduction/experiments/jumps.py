@@ -25,7 +25,7 @@ NAME = "jumps"
 STATISTICS = ("hamming", "sum", "site", "pair", "log_prob")
 P = 0.25
 SIZES = {"quick": 100, "paper": 800}
-DRAWS = {"quick": 3_000, "paper": 20_000}
+DRAWS = {"quick": 2_000, "paper": 20_000}
 SCALES = {"quick": 6, "paper": 12}
 
 

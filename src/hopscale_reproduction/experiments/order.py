@@ -37,6 +37,7 @@ SIZES = {
 INSTANCES = {"quick": 1, "paper": 3}
 DRAWS = {"quick": 1_000, "paper": 4_000}
 FEWEST_SIZES = 3  # that have a slope with an error
+FEW_SIZES = 4  # up to these the scatter around one line says little: that of all models counts
 NEAR = 0.05  # a slope this close to the theory's counts as the same
 LBP_SCALE, RWM_SCALE, RATIO = "R of LBP", "R of RWM", "EJD of LBP / RWM"
 LOOKS = {"bernoulli": ("blue", "o"), "ising": ("red", "s"), "fhmm": ("green", "^")}
@@ -101,7 +102,7 @@ def growths(snapshot: Snapshot) -> list[Growth]:
             pairs = [(size, _value(scales, distances, model, size, quantity)) for size in sizes]
             measured = [(sites(model, size), v) for size, v in pairs if v is not None]
             found.append(_growth(model, quantity, measured))
-    return [growth for growth in found if growth.sites]
+    return [_pooled(growth, found) for growth in found if growth.sites]
 
 
 def _value(scales, distances, model: str, size: int, quantity: str) -> Value | None:
@@ -123,6 +124,16 @@ def _growth(model: str, quantity: str, measured: list[tuple[int, Value]]) -> Gro
         fit=slope(numbers, [v.mean for v in values]),
         upper=slope(numbers[-larger:], [v.mean for v in values[-larger:]]),
     )
+
+
+def _pooled(growth: Growth, every: list[Growth]) -> Growth:
+    """With few sizes, the error of the larger half's slope by the scatter of all models."""
+    mine, alike = growth.upper, [g for g in every if g.quantity == growth.quantity]
+    slopes = [g.upper for g in alike if g.upper is not None]
+    if mine is None or len(growth.sites) > FEW_SIZES:
+        return growth
+    error = float(np.sqrt(np.mean([slope.error**2 for slope in slopes])))
+    return growth._replace(upper=mine._replace(error=max(error, mine.error)))
 
 
 # Figure

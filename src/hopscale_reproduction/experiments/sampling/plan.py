@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from hopscale_reproduction.cells import GRID, Cell, table_cell
 from hopscale_reproduction.design import (
+    BEST_RATE,
     CONFIGS,
     LENGTHS,
     MAIN,
@@ -31,6 +32,7 @@ class Plan(NamedTuple):
     configs: tuple[str, ...]
     methods: tuple[tuple[str, str], ...]
     step: dict[str, float]  # between rates, by sampler
+    reach: dict[str, float]  # of rates around the theory's, by model; all, unless said
 
 
 PLANS = {
@@ -41,6 +43,8 @@ PLANS = {
         methods=MAIN,
         # The random walk accepts half as often, so that its rates lie in half the range.
         step={"rwm": 0.04, "lbp": 0.08},
+        # Of the models that cost most, the top of the curve.
+        reach={"fhmm": 0.27, "rbm": 0.27},
     ),
     "paper": Plan(
         lengths=LENGTHS,
@@ -54,6 +58,7 @@ PLANS = {
         configs=CONFIGS,
         methods=METHODS,
         step={"rwm": 0.02, "gwg": 0.02, "lbp": 0.02},
+        reach={},
     ),
 }
 
@@ -102,13 +107,18 @@ def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
                 )
                 yield from (single, tuned)
                 if instance == 0:
-                    yield from grid(single, plan.step[sampler], find)
+                    yield from grid(single, plan.step[sampler], find, plan.reach.get(model, 1.0))
 
 
-def grid(single: Cell, step: float, find: Find) -> Iterable[Cell]:
-    """Cells tuned for the rates below that of R = 1; none before that was run."""
+def grid(single: Cell, step: float, find: Find, reach: float = 1.0) -> Iterable[Cell]:
+    """Cells tuned for the rates below that of R = 1, `reach` around the best; none before it ran."""
     found = find(single)
     if found is None:
         return []
     rates = [found["acceptance"] - step * k for k in range(1, int(1 / step))]
-    return [single.but(rate=round(rate, 4), role=GRID) for rate in rates if rate >= LOWEST_RATE]
+    best = BEST_RATE[single.sampler]
+    return [
+        single.but(rate=round(rate, 4), role=GRID)
+        for rate in rates
+        if rate >= LOWEST_RATE and abs(rate - best) <= reach
+    ]

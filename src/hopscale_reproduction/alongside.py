@@ -1,0 +1,73 @@
+"""A second process for what is run one cell at a time, so that a second core has work too.
+
+Processes share a store, and each leaves alone what another is at. So this one needs no looking
+after: what it does not come to, the first process runs.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jax
+from rich.console import Console
+
+from hopscale_reproduction.experiment import Experiment, Find
+from hopscale_reproduction.experiments import named
+from hopscale_reproduction.runner import Runner
+from hopscale_reproduction.store import Store
+
+PATIENCE = 30.0  # seconds to end in, once there is nothing left to do
+
+
+def pays(experiments: Sequence[Experiment], profile: str, find: Find) -> bool:
+    """Whether there is work for two: batches and procedures, on a CPU of several cores."""
+    if jax.default_backend() != "cpu" or (os.cpu_count() or 1) < 2:
+        return False
+    waiting = [e for e in experiments if any(find(c) is None for c in e.cells(profile, find))]
+    return len({experiment.procedure is None for experiment in waiting}) == 2
+
+
+@contextlib.contextmanager
+def alongside(
+    store: Path,
+    experiments: Sequence[Experiment],
+    profile: str,
+    minutes: float | None,
+    data_dir: Path | None,
+) -> Iterator[subprocess.Popen]:
+    """Run the procedures among experiments in a process of their own, meanwhile.
+
+    What it says goes to the standard error, unless that is a terminal with progress bars.
+    """
+    names = [experiment.name for experiment in experiments if experiment.procedure is not None]
+    data = None if data_dir is None else str(data_dir)
+    settings = json.dumps([str(store), names, profile, minutes, data])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hopscale_reproduction.alongside", settings],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if sys.stderr.isatty() else None,
+    )
+    try:
+        yield process
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        pass  # it is at something that nobody waits for
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def main() -> None:
+    path, names, profile, minutes, data = json.loads(sys.argv[1])
+    data_dir = None if data is None else Path(data)
+    with Store(path) as store:
+        runner = Runner(store, profile, minutes, Console(stderr=True), data_dir)
+        runner.run(named(names, profile))
+
+
+if __name__ == "__main__":
+    main()
