@@ -111,7 +111,7 @@ def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
 
 
 def grid(single: Cell, step: float, find: Find, reach: float = 1.0) -> Iterable[Cell]:
-    """Cells tuned for the rates below that of R = 1, `reach` around the best; none before it ran."""
+    """Cells tuned for the rates below that of R = 1, `reach` about the best; none before."""
     found = find(single)
     if found is None:
         return []
