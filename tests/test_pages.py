@@ -24,7 +24,7 @@ def blocks(page: Path) -> str:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_the_examples_side_by_side_run(capsys):
-    for package in ("blackjax", "arviz"):
+    for package in ("blackjax", "numpyro", "arviz"):
         pytest.importorskip(package)
     page = DOCS / "coming-from.md"
     with jax.numpy_rank_promotion("allow"):
