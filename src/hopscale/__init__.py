@@ -1,10 +1,9 @@
 """Sampling from discrete distributions, with the number of sites a step changes tuned for you."""
 
 import importlib
-import warnings
 from typing import TYPE_CHECKING
 
-from hopscale import balance, diagnostics, record
+from hopscale import balance, deprecated, diagnostics, record
 from hopscale.comparison import Comparison, compare
 from hopscale.host import Interrupted
 from hopscale.kernels import (
@@ -124,11 +123,7 @@ _RENAMED = {"sampler": "kernels", "samplers": "kernels", "scale": "tune", "obser
 
 def __getattr__(name: str):
     if name in _RENAMED:
-        warnings.warn(
-            f"hopscale.{name} is called hopscale.{_RENAMED[name]} now; the old name goes with 0.3.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        deprecated.warn(f"hopscale.{name}", f"hopscale.{_RENAMED[name]}")
         return importlib.import_module(f"hopscale.{_RENAMED[name]}")
     if name in _LAZY:
         return importlib.import_module(f"hopscale.{name}")

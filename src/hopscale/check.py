@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 
 from hopscale import loop
 from hopscale.arguments import initial_states
+from hopscale.deprecated import renamed
 from hopscale.kernels.kernel import Kernel
 from hopscale.kernels.rwm import RWM
 from hopscale.loop import Program
@@ -72,6 +73,7 @@ def probabilities(target: Target) -> Float[np.ndarray, " m"]:
     return weights / weights.sum()
 
 
+@renamed(sampler="kernel")
 def transition_matrix(target: Target, kernel: Kernel, scale: float) -> Float[np.ndarray, "m m"]:
     """The probability of going from each state to each in one step at this scale.
 
@@ -138,6 +140,7 @@ def _index(target: Target, x) -> Int[np.ndarray, " m"]:
     return np.asarray(x).reshape(-1, target.num_sites) @ place
 
 
+@renamed(sampler="kernel")
 def invariance(
     target: Target,
     kernel: Kernel,

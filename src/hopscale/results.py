@@ -1,7 +1,6 @@
 """What a run returns."""
 
 import dataclasses
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from hopscale import diagnostics, tables, tempering
+from hopscale import deprecated, diagnostics, tables, tempering
 from hopscale.advice import advice
 from hopscale.kernels.kernel import Kernel
 from hopscale.pages import STEP_NUMBERS, average
@@ -152,10 +151,13 @@ class Run:
         """Deprecated: `statistics["hamming"].block`."""
         return self._renamed("block")
 
+    @property
+    def ess_by_chain(self) -> np.ndarray:
+        """Deprecated: `statistics["hamming"].ess_by_chain`."""
+        return self._renamed("ess_by_chain")
+
     def _renamed(self, name: str) -> Any:
-        new = f"run.statistics[{MAIN!r}].{name}"
-        message = f"run.{name} is called {new} now; the old name goes with 0.3."
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        deprecated.warn(f"run.{name}", f"run.statistics[{MAIN!r}].{name}", stacklevel=4)
         return getattr(self.statistics[MAIN], name)
 
     @property

@@ -12,6 +12,7 @@ from jaxtyping import Array, Key
 
 from hopscale import arguments, host, sampling, tempering, validate
 from hopscale.choose import choose_kernel
+from hopscale.deprecated import renamed
 from hopscale.host import Interrupted
 from hopscale.kernels import Kernel, Tempering
 from hopscale.pages import STEP_NUMBERS, Moments, Trace
@@ -22,6 +23,7 @@ from hopscale.target import Target
 from hopscale.tune import Tuner
 
 
+@renamed(statistic="record")
 def sample(
     target: Target,
     kernel: Kernel | None = None,
