@@ -3,6 +3,7 @@
 import sys
 import types
 
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
@@ -94,5 +95,22 @@ def test_old_names_work_for_one_version_with_a_warning(run):
         assert run.trace is run.statistics["hamming"].trace
     with pytest.warns(DeprecationWarning, match="run.block"):
         assert run.block == 1
+    with pytest.warns(DeprecationWarning, match="run.ess_by_chain"):
+        assert run.ess_by_chain.mean() == run.ess
+    with pytest.warns(DeprecationWarning, match=r"hopscale.record now"):
+        from hopscale import observe  # pyright: ignore[reportAttributeAccessIssue]
+    assert observe is hs.record
     with pytest.raises(AttributeError, match="no attribute 'smapler'"):
         hs.smapler  # noqa: B018
+
+
+def test_old_arguments_work_for_one_version_with_a_warning():
+    target = hs.Bernoulli(np.array([0.2, 0.6]))
+    with pytest.warns(DeprecationWarning, match="the argument sampler is called kernel now"):
+        matrix = hs.check.transition_matrix(target, sampler=hs.RWM(), scale=1)  # pyright: ignore
+    np.testing.assert_array_equal(matrix, hs.check.transition_matrix(target, hs.RWM(), 1))
+    with pytest.raises(TypeError, match="give one of them"):
+        hs.check.transition_matrix(target, kernel=hs.RWM(), sampler=hs.RWM(), scale=1)  # pyright: ignore
+    with pytest.warns(DeprecationWarning, match="the argument statistic is called record now"):
+        run = hs.sample(target, chains=2, warmup=5, draws=5, statistic=jnp.sum, progress=False)  # pyright: ignore
+    assert run.statistics["statistic"].trace.shape == (2, 5)

@@ -19,6 +19,10 @@ class Regression(NamedTuple):
     y: np.ndarray
     names: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        n, p = self.X.shape
+        return f"Regression({n:,} observations of {p} columns)"
+
 
 def diabetes(interactions: bool = False) -> Regression:
     """Ten measurements of 442 patients, and how far diabetes had gone a year later.

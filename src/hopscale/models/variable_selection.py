@@ -273,6 +273,10 @@ class RankedModel(NamedTuple):
     error: float
     x: np.ndarray
 
+    def __repr__(self) -> str:
+        names = " ".join(self.columns) or "no column"
+        return f"{self.probability:.3f} ± {self.error:.3f}: {names}"
+
 
 class Inclusion(Recorder):
     r"""The mean over draws of $P(\gamma_j = 1 \mid \text{all other columns})$, for every j.
