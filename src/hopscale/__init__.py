@@ -43,7 +43,7 @@ from hopscale.validate import InvalidDensityError
 
 if TYPE_CHECKING:
     from hopscale import check, data, learn, models, paper, plot, theory
-    from hopscale.adapters import blackjax, dimod, numpyro
+    from hopscale.adapters import blackjax, dimod, numpyro, pymc
     from hopscale.learn import log_z
     from hopscale.saving import load
     from hopscale.storage import FileError
@@ -103,6 +103,7 @@ __all__ = [
     "optimize",
     "paper",
     "plot",
+    "pymc",
     "record",
     "sample",
     "sample_many",
@@ -111,7 +112,12 @@ __all__ = [
 
 # Loaded when first used, with what they need: SciPy, optax, image sets, the shipped weights.
 _LAZY = ("check", "data", "learn", "models", "paper", "plot", "theory")
-_ADAPTERS = ("blackjax", "dimod", "numpyro")  # at home elsewhere, each with an extra of its own
+_ADAPTERS = (
+    "blackjax",
+    "dimod",
+    "numpyro",
+    "pymc",
+)  # at home elsewhere, each with an extra of its own
 _LAZY_NAMES = {
     "FileError": "hopscale.storage",
     "load": "hopscale.saving",

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from hopscale.adapters import require
-from hopscale.adapters.numpyro_sites import Layout, SiteDensity, log_probs_of
-from hopscale.kernels import LBP, ChainState, Kernel
-from hopscale.tune import Tuner, TunerState, fitted
+from hopscale.adapters.sites import Layout, SiteDensity, first_scale, moves
+from hopscale.kernels import LBP, Kernel
+from hopscale.tune import Tuner, TunerState
 
+numpyro = require("numpyro", "numpyro", "hs.numpyro")
 gibbs = require("numpyro.infer.gibbs", "numpyro", "hs.numpyro")
 infer = require("numpyro.infer", "numpyro", "hs.numpyro")
 
@@ -92,49 +94,38 @@ class DiscreteBlock(gibbs.DiscreteGibbs):
         trace = gibbs.prototype_trace(
             gibbs.conditioned(self._model), key_trace, model_args, model_kwargs
         )
-        self._layout = Layout.of(trace, self._sites, marginalized=self._enum)
+        self._layout = _layout(trace, self._sites, marginalized=self._enum)
         self._num_warmup = num_warmup
         target = self._target(model_args, model_kwargs)
-        scales = self.kernel.scale_range(target)
-        tuner = fitted(self._scale, scales).init(scales, 1, target.dtype)  # type: ignore[arg-type]
         return DiscreteBlockState(
             z=found.z,
             potential_energy=found.potential_energy,
             rng_key=found.rng_key,
-            tuner=tuner,
+            tuner=first_scale(target, self.kernel, self._scale),
             step=jnp.zeros((), jnp.int32),
             accept_prob=jnp.zeros((), target.dtype),
         )
 
     def sample(self, state: DiscreteBlockState, model_args, model_kwargs) -> DiscreteBlockState:
         assert self._layout is not None, "init comes before sample"
-        target = self._target(model_args, model_kwargs)
-        scales = self.kernel.scale_range(target)
-        tuner = fitted(self._scale, scales)
         key, key_moves = jax.random.split(state.rng_key)
-        warming = state.step < self._num_warmup
-
-        def move(i, carry):
-            chain, tuned, total = carry
-            key_move = jax.random.fold_in(_typed(key_moves), i)
-            scale = jnp.where(warming, tuned.scale, tuner.settled(tuned).scale).reshape(())
-            chain, info = self.kernel.step(key_move, target, chain, scale)
-            several = jax.tree.map(lambda a: a[None], info)  # a tuner looks at many chains
-            after = tuner.update(tuned, several, scales)  # type: ignore[arg-type]
-            tuned = jax.tree.map(lambda a, b: jnp.where(warming, a, b), after, tuned)
-            return chain, tuned, total + info.accept_prob
-
-        x = self._layout.ravel(state.z).astype(target.state_dtype)
-        begun = (self.kernel.init(target, x), state.tuner, jnp.zeros((), target.dtype))
-        chain, tuned, total = jax.lax.fori_loop(0, self._moves, move, begun)
-        assert isinstance(chain, ChainState)
+        moved = moves(
+            _typed(key_moves),
+            self._target(model_args, model_kwargs),
+            self.kernel,
+            self._scale,
+            self._layout.ravel(state.z),
+            state.tuner,
+            state.step < self._num_warmup,
+            self._moves,
+        )
         return DiscreteBlockState(
-            z=self._layout.unravel(chain.x, like=state.z),
-            potential_energy=-chain.log_prob.astype(state.potential_energy.dtype),
+            z=self._layout.unravel(moved.chain.x, like=state.z),
+            potential_energy=-moved.chain.log_prob.astype(state.potential_energy.dtype),
             rng_key=key,
-            tuner=tuned,
+            tuner=moved.tuned,
             step=state.step + 1,
-            accept_prob=total / self._moves,
+            accept_prob=moved.accept_prob,
         )
 
     def _target(self, model_args, model_kwargs) -> SiteDensity:
@@ -143,7 +134,7 @@ class DiscreteBlock(gibbs.DiscreteGibbs):
         return SiteDensity(
             layout=self._layout,
             log_density=lambda z: -self.get_potential_fn(model_args, model_kwargs)(z),
-            log_probs=lambda z: log_probs_of(
+            log_probs=lambda z: _log_probs(
                 self._prepared_model,  # type: ignore[arg-type]
                 model_args,
                 gibbs.with_conditioning(model_kwargs, z),
@@ -193,6 +184,51 @@ class HMCWithLBP(gibbs.Gibbs):
         discrete, continuous = state.block_states
         inner = self.inner_kernel.get_diagnostics_str(continuous)
         return f"{self._kernels[0].get_diagnostics_str(discrete)}; {inner}"
+
+
+def _layout(trace: Any, names: tuple[str, ...], marginalized: bool) -> Layout:
+    """Where sites are marginalised, log-probabilities do not stand apart."""
+    sites = [trace[name] for name in names]
+    return Layout(
+        names=names,
+        shapes=tuple(jnp.shape(site["value"]) for site in sites),
+        supports=tuple(_support(name, trace[name]) for name in names),
+        frames=tuple(None if marginalized else _frames(site) for site in sites),
+    )
+
+
+def _support(name: str, site: Any) -> tuple[int, ...]:
+    with jax.ensure_compile_time_eval():  # NumPyro may be compiling
+        values = np.asarray(site["fn"].enumerate_support(False)).reshape(-1)
+    if np.any(np.diff(values) <= 0):
+        raise ValueError(f"the values of the site {name!r} must be in order; they are {values}.")
+    return tuple(int(value) for value in values)
+
+
+def _frames(site: Any) -> tuple[tuple[str, int], ...] | None:
+    """The plates along the axes of a site, if every axis is one."""
+    shape = jnp.shape(site["value"])
+    frames = tuple((frame.name, frame.dim) for frame in site["cond_indep_stack"])
+    axes = {axis for _, axis in frames}
+    if not shape or site["fn"].event_dim:
+        return None
+    plated = all(size == 1 or axis - len(shape) in axes for axis, size in enumerate(shape))
+    return frames if plated else None
+
+
+def _log_probs(model: Callable, model_args, model_kwargs) -> list[tuple[Array, tuple]]:
+    """The log-probabilities of all sites of a model, each with its plates."""
+    trace = numpyro.handlers.trace(model).get_trace(*model_args, **model_kwargs)
+    found = []
+    for site in trace.values():
+        if site["type"] != "sample":
+            continue
+        log_prob = site["fn"].log_prob(site["value"])
+        if site["scale"] is not None:
+            log_prob = site["scale"] * log_prob
+        frames = tuple((frame.name, frame.dim) for frame in site["cond_indep_stack"])
+        found.append((log_prob, frames))
+    return found
 
 
 def _typed(key: Array) -> Key[Array, ""]:

@@ -1,19 +1,18 @@
-"""The discrete sites of a NumPyro model as a target: values in one row, and log-ratios."""
+"""The discrete sites of another package's model as a target, and moves of them."""
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from hopscale.adapters import require
+from hopscale.kernels import ChainState, Kernel
 from hopscale.target import State, Target
-
-numpyro = require("numpyro", "numpyro", "hs.numpyro")
+from hopscale.tune import Tuner, TunerState, fitted
 
 
 class Layout(NamedTuple):
@@ -22,24 +21,14 @@ class Layout(NamedTuple):
     Attributes:
         names, shapes: of the sites, in order.
         supports: of each site, its values in order.
-        frames: of each site, the (plate, axis) of all its axes; None where an axis is no plate, and
-            for models with marginalised sites, whose log-probabilities do not stand apart.
+        frames: of each site, the (plate, axis) of all its axes; None where an axis is no plate, or
+            log-probabilities do not stand apart.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     supports: tuple[tuple[int, ...], ...]
     frames: tuple[tuple[tuple[str, int], ...] | None, ...]
-
-    @staticmethod
-    def of(trace: Any, names: tuple[str, ...], marginalized: bool) -> "Layout":
-        sites = [trace[name] for name in names]
-        return Layout(
-            names=names,
-            shapes=tuple(jnp.shape(site["value"]) for site in sites),
-            supports=tuple(_support(name, trace[name]) for name in names),
-            frames=tuple(None if marginalized else _frames(site) for site in sites),
-        )
 
     @property
     def num_sites(self) -> int:
@@ -146,23 +135,47 @@ class SiteDensity(Target):
         return jnp.where(found < jnp.inf, found, -jnp.inf)
 
 
-def _support(name: str, site: Any) -> tuple[int, ...]:
-    with jax.ensure_compile_time_eval():  # NumPyro may be compiling
-        values = np.asarray(site["fn"].enumerate_support(False)).reshape(-1)
-    if np.any(np.diff(values) <= 0):
-        raise ValueError(f"the values of the site {name!r} must be in order; they are {values}.")
-    return tuple(int(value) for value in values)
+class Moved(NamedTuple):
+    """Where moves led, what the tuner remembers of them, and their mean acceptance probability."""
+
+    chain: ChainState
+    tuned: TunerState
+    accept_prob: Float[Array, ""]
 
 
-def _frames(site: Any) -> tuple[tuple[str, int], ...] | None:
-    """The plates along the axes of a site, if every axis is one."""
-    shape = jnp.shape(site["value"])
-    frames = tuple((frame.name, frame.dim) for frame in site["cond_indep_stack"])
-    axes = {axis for _, axis in frames}
-    if not shape or site["fn"].event_dim:
-        return None
-    plated = all(size == 1 or axis - len(shape) in axes for axis, size in enumerate(shape))
-    return frames if plated else None
+def first_scale(target: SiteDensity, kernel: Kernel, scale: Tuner | None) -> TunerState:
+    """What the tuner begins with."""
+    scales = kernel.scale_range(target)
+    return fitted(scale, scales).init(scales, 1, target.dtype)  # type: ignore[arg-type]
+
+
+def moves(
+    key: Array,
+    target: SiteDensity,
+    kernel: Kernel,
+    scale: Tuner | None,
+    x: State,
+    tuned: TunerState,
+    warming: Bool[Array, ""],
+    number: int,
+) -> Moved:
+    """Several moves of one chain; the scale is tuned while the other package warms up."""
+    scales = kernel.scale_range(target)
+    tuner = fitted(scale, scales)
+
+    def move(i, carry):
+        chain, tuned, total = carry
+        now = jnp.where(warming, tuned.scale, tuner.settled(tuned).scale).reshape(())
+        chain, info = kernel.step(jax.random.fold_in(key, i), target, chain, now)
+        several = jax.tree.map(lambda a: a[None], info)  # a tuner looks at many chains
+        after = tuner.update(tuned, several, scales)  # type: ignore[arg-type]
+        tuned = jax.tree.map(lambda a, b: jnp.where(warming, a, b), after, tuned)
+        return chain, tuned, total + info.accept_prob
+
+    begun = (kernel.init(target, x.astype(target.state_dtype)), tuned, jnp.zeros((), target.dtype))
+    chain, tuned, total = jax.lax.fori_loop(0, number, move, begun)
+    assert isinstance(chain, ChainState)
+    return Moved(chain=chain, tuned=tuned, accept_prob=total / number)
 
 
 def _members(log_prob: Array, shape: tuple[int, ...]) -> Array:
@@ -174,18 +187,3 @@ def _members(log_prob: Array, shape: tuple[int, ...]) -> Array:
         if shape[axis + offset] == 1 and size > 1:
             log_prob = jnp.sum(log_prob, axis=axis, keepdims=True)
     return jnp.broadcast_to(log_prob, shape)
-
-
-def log_probs_of(model: Callable, model_args, model_kwargs) -> list[tuple[Array, tuple]]:
-    """The log-probabilities of all sites of a model, each with its plates."""
-    trace = numpyro.handlers.trace(model).get_trace(*model_args, **model_kwargs)
-    found = []
-    for site in trace.values():
-        if site["type"] != "sample":
-            continue
-        log_prob = site["fn"].log_prob(site["value"])
-        if site["scale"] is not None:
-            log_prob = site["scale"] * log_prob
-        frames = tuple((frame.name, frame.dim) for frame in site["cond_indep_stack"])
-        found.append((log_prob, frames))
-    return found
