@@ -112,12 +112,7 @@ __all__ = [
 
 # Loaded when first used, with what they need: SciPy, optax, image sets, the shipped weights.
 _LAZY = ("check", "data", "learn", "models", "paper", "plot", "theory")
-_ADAPTERS = (
-    "blackjax",
-    "dimod",
-    "numpyro",
-    "pymc",
-)  # at home elsewhere, each with an extra of its own
+_ADAPTERS = ("blackjax", "dimod", "numpyro", "pymc")  # each with an extra of its own
 _LAZY_NAMES = {
     "FileError": "hopscale.storage",
     "load": "hopscale.saving",

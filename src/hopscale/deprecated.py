@@ -3,7 +3,7 @@
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import equinox as eqx
 
@@ -28,7 +28,7 @@ def renamed(
         @functools.wraps(function)
         def called(*given: Given.args, **named: Given.kwargs) -> Found:
             for old in names.keys() & named.keys():
-                new, value = names[old], named.pop(old)
+                new, value = names[old], cast(Any, named.pop(old))
                 if new in named:
                     raise TypeError(f"{old} is another name for {new}: give one of them.")
                 warn(f"the argument {old}", new)

@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 
     name: str
     cells: int
-    ran: int
+    ran: int  # meanwhile, by whichever process
     seconds: float
     complete: bool
     problems: tuple[str, ...] = ()  # what keeps its results from being judged

@@ -102,7 +102,7 @@ class LBP(steps.BlockedStep):
         return moves(key, target, self.kernel, self._scale, x, tuned, warming, self._moves)
 
     def _target(self, others: dict[str, Array]) -> SiteDensity:
-        return SiteDensity(
+        return SiteDensity(  # pyright: ignore[reportCallIssue]
             layout=self._layout,
             log_density=lambda z: self._log_density({**others, **z}),
             log_probs=lambda z: [],
