@@ -2,6 +2,9 @@
 
 Processes share a store, and each leaves alone what another is at. So this one needs no looking
 after: what it does not come to, the first process runs.
+
+Each has cores of its own. With as many threads as the machine has cores, both wait for one another
+in the middle of every operation, and cells that take seconds take minutes.
 """
 
 import contextlib
@@ -24,8 +27,8 @@ PATIENCE = 30.0  # seconds to end in, once there is nothing left to do
 
 
 def pays(experiments: Sequence[Experiment], profile: str, find: Find) -> bool:
-    """Whether there is work for two: batches and procedures, on a CPU of several cores."""
-    if jax.default_backend() != "cpu" or (os.cpu_count() or 1) < 2:
+    """Whether there is work for two: batches and procedures, and several cores that can be had."""
+    if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
         return False
     waiting = [e for e in experiments if any(find(c) is None for c in e.cells(profile, find))]
     return len({experiment.procedure is None for experiment in waiting}) == 2
@@ -41,11 +44,16 @@ def alongside(
 ) -> Iterator[subprocess.Popen]:
     """Run the procedures among experiments in a process of their own, meanwhile.
 
+    It takes one core of this process's, which must not have used JAX yet: JAX counts cores when
+    it is first used. On a GPU it does nothing.
+
     What it says goes to the standard error, unless that is a terminal with progress bars.
     """
+    *mine, other = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, mine)
     names = [experiment.name for experiment in experiments if experiment.procedure is not None]
     data = None if data_dir is None else str(data_dir)
-    settings = json.dumps([str(store), names, profile, minutes, data])
+    settings = json.dumps([other, str(store), names, profile, minutes, data])
     process = subprocess.Popen(
         [sys.executable, "-m", "hopscale_reproduction.alongside", settings],
         stdout=subprocess.DEVNULL,
@@ -59,10 +67,14 @@ def alongside(
     finally:
         process.terminate()
         process.wait()
+        os.sched_setaffinity(0, [*mine, other])
 
 
 def main() -> None:
-    path, names, profile, minutes, data = json.loads(sys.argv[1])
+    core, path, names, profile, minutes, data = json.loads(sys.argv[1])
+    os.sched_setaffinity(0, [core])
+    if jax.default_backend() != "cpu":
+        return
     data_dir = None if data is None else Path(data)
     with Store(path) as store:
         runner = Runner(store, profile, minutes, Console(stderr=True), data_dir)
