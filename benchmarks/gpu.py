@@ -1,16 +1,22 @@
 """Check and time the GPU kernels and whole steps.
 
-Run: python benchmarks/gpu.py [check] [choose] [time] [steps] [sweep]
+Run: python benchmarks/gpu.py [check] [choose] [time] [steps] [profile] [sizes] [sweep]
 
 check: agreement with `reference`, PASS or FAIL a case. choose: a choice against one by a clock for
 every site, and whether it is the reference's. time: the kernels alone. steps: whole steps of
-samplers. sweep: other knobs. Without an argument, the first four.
+samplers. profile: what a step consists of, by the clock of the device. sizes: a step from 10^2 to
+10^6 sites, at a fixed number of sites in all chains. sweep: other knobs. Without an argument, the
+first four.
 """
 
+import gzip
+import json
 import sys
+import tempfile
 import time
 import traceback
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +25,7 @@ import numpy as np
 import hopscale as hs
 from hopscale.bench import step_milliseconds
 from hopscale.native import gpu, reference
+from hopscale.plan import Plan
 
 SHAPES = [(100, 800), (100, 2500), (100, 5000), (100, 10_000), (4000, 10_000)]
 CHOICES = [(100, 800), (100, 10_000), (4000, 10_000), (100, 65_536), (4, 10**6)]
@@ -182,14 +189,67 @@ def timed(chains: int, n: int, sweep: bool) -> None:
         line(f"race {draws=}", race_loop(gpu.race, knobs=knobs), *race)
 
 
+def problems():
+    """Name, target, scale and chains of what is timed."""
+    yield "Bernoulli 800", hs.paper.bernoulli(800, "C2"), 152, 100
+    yield "Ising 50", hs.paper.ising(50, "C2"), 165, 100
+    yield "Ising 100", hs.paper.ising(100, "C2"), 420, 100
+    yield "FHMM 1000", hs.paper.fhmm(1000, "C2", variant="table"), 440, 100
+    yield "Ising 100", hs.paper.ising(100, "C2"), 420, 4000
+
+
+def kernels_of(folder: Path) -> list[tuple[str, float, float]]:
+    """Name, beginning and duration in us of what ran on the device, of a profiler's trace."""
+    (trace,) = folder.rglob("perfetto_trace.json.gz")
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    devices = {
+        e["pid"] for e in events
+        if e.get("name") == "process_name" and "/device:" in e["args"]["name"]
+    }  # fmt: skip
+    return sorted(
+        ((e["name"], e["ts"], e["dur"]) for e in events
+         if e.get("ph") == "X" and e["pid"] in devices and "dur" in e),
+        key=lambda event: event[1],
+    )  # fmt: skip
+
+
+def profile() -> None:
+    """Microseconds a step of each kernel, and in none of them."""
+    for name, target, scale, chains in problems():
+        count = 256
+        plan = Plan.of([target], hs.LBP(), [0], [hs.Fixed(scale)], chains, 0, 4 * count)
+        job = plan.begin()
+        job.advance(count)
+        jax.block_until_ready(job.chains)
+        with tempfile.TemporaryDirectory() as folder:
+            with jax.profiler.trace(folder, create_perfetto_trace=True):
+                job.advance(count)
+                jax.block_until_ready(job.chains)
+            found = kernels_of(Path(folder))
+        took: dict[str, list[float]] = {}
+        for kernel, _, duration in found:
+            took.setdefault(kernel.rstrip("_0123456789"), []).append(duration)
+        span = (found[-1][1] + found[-1][2] - found[0][1]) / count if found else float("nan")
+        busy = sum(sum(d) for d in took.values()) / count
+        say(f"profile {name} x {chains}: {span:.1f} us a step from first to last, {busy:.1f} busy")
+        for kernel, all_of_it in sorted(took.items(), key=lambda item: -sum(item[1]))[:14]:
+            each, number = np.mean(all_of_it), len(all_of_it) / count
+            say(f"    {kernel[:48]:48} {number:5.2f} a step of {each:6.2f} us")
+
+
+def sizes() -> None:
+    """Does cost jump somewhere as chains grow longer?"""
+    for side in (10, 20, 40, 80, 160, 320, 640, 1000):
+        chains = max(1, 10**6 // side**2)
+        target = hs.Ising(np.zeros((side, side), np.float32), 0.3)
+        scale = max(1, round(0.9 * target.num_sites ** (2 / 3)))
+        took = step_milliseconds(target, hs.LBP(), scale, chains, 1024)
+        each = took * 1e9 / (side**2 * chains)
+        say(f"sizes {side * side},{chains},{took:.4f} ms a step, {each:.1f} ps a site")
+
+
 def steps() -> None:
-    for name, target, scale, chains in (
-        ("Bernoulli 800", hs.paper.bernoulli(800, "C2"), 152, 100),
-        ("Ising 50", hs.paper.ising(50, "C2"), 165, 100),
-        ("Ising 100", hs.paper.ising(100, "C2"), 420, 100),
-        ("Ising 100", hs.paper.ising(100, "C2"), 420, 4000),
-        ("FHMM 1000", hs.paper.fhmm(1000, "C2", variant="table"), 440, 100),
-    ):
+    for name, target, scale, chains in problems():
         count = 1024 if chains == 100 else 256
         lbp = step_milliseconds(target, hs.LBP(), scale, chains, count)
         walk = step_milliseconds(target, hs.RWM(), 1, chains, count)
@@ -221,6 +281,10 @@ def main(parts: list[str]) -> None:
                 attempt(f"{chains}x{n}", partial(timed, chains, n, part == "sweep"))
     if "steps" in parts:
         attempt("steps", steps)
+    if "profile" in parts:
+        attempt("profile", profile)
+    if "sizes" in parts:
+        attempt("sizes", sizes)
 
 
 if __name__ == "__main__":

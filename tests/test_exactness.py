@@ -118,29 +118,34 @@ class WrongWayBack(hs.LBP):
         return super().score(target, state, move, way_back)
 
 
+def before(target, kernel, state, move):
+    """The state that a move of bits led from."""
+    return kernel.init(target, state.x ^ move.moved.reshape(state.x.shape).astype(state.x.dtype))
+
+
 class WrongEnd(hs.LBP):
     """Weighs the way back where the step starts, not where it ends."""
 
-    def follow(self, target, state, move):
-        there, _ = super().follow(target, state, move)
-        return there, self.score(target, state, move, way_back=True)
+    def score(self, target, state, move, way_back):
+        state = before(target, self, state, move) if way_back else state
+        return super().score(target, state, move, way_back)
 
 
 class NoProposalRatio(hs.LBP):
     """Forgets the proposal: accepts by pi(y) / pi(x) alone."""
 
-    def follow(self, target, state, move):
-        there, _ = super().follow(target, state, move)
-        return there, self.score(target, state, move, way_back=False)
+    def score(self, target, state, move, way_back):
+        state = before(target, self, state, move) if way_back else state
+        return super().score(target, state, move, way_back=False)
 
 
 class OffByAFactor(hs.LBP):
     """Accepts twice as readily when it moves to more ones."""
 
-    def follow(self, target, state, move):
-        there, log_backward = super().follow(target, state, move)
-        up = jnp.sum(there.x) > jnp.sum(state.x)
-        return there, log_backward + jnp.where(up, 0.7, 0.0)
+    def score(self, target, state, move, way_back):
+        log_prob = super().score(target, state, move, way_back)
+        up = jnp.sum(state.x) > jnp.sum(before(target, self, state, move).x)
+        return log_prob + jnp.where(way_back & up, 0.7, 0.0)
 
 
 BROKEN = [

@@ -129,6 +129,22 @@ def test_nan_shows_in_the_probability(where):
     assert np.all(np.isnan(chains(gpu.order_log_prob, **settings)(bad, sites, chosen, lengths)))
 
 
+@pytest.mark.parametrize("path", ["backwards", "forwards", "repeated"])
+def test_settle(path):
+    """One chain accepts, one stays, one is at a proposal that cannot be judged."""
+    keys, ratios, lengths = case(100, 31)
+    sites, chosen, forward = chains(reference.race, balance="barker")(keys, ratios, lengths)
+    there = jnp.asarray([3.0, 0.0, jnp.nan]), ratios + 0.1, chosen.reshape(CHAINS, 10, 10)
+    here = jnp.asarray([0.0, 3.0, 0.0]), ratios, jnp.zeros((CHAINS, 10, 10), bool)
+    arrays = jnp.full(CHAINS, 0.5), forward, jnp.full(CHAINS, -0.01), lengths, there[1], sites
+    settings = {"balance": "barker", "path": path}
+    ours = chains(gpu.settle, knobs=KNOBS, **settings)(*arrays, chosen, there, here)
+    theirs = chains(reference.settle, **settings)(*arrays, chosen, there, here)
+    jax.tree.map(close, ours, theirs)
+    assert ours[1].tolist() == [path != "repeated", False, False]
+    assert ours[2].tolist() == [False, False, True]
+
+
 # Later versions compile while they lower, which needs the CUDA plugin.
 @pytest.mark.skipif(
     jaxlib.version.__version_info__ > (0, 10, 2) and jax.default_backend() != "gpu",
@@ -141,6 +157,9 @@ def test_lowers_for_cuda(n):
     sites = jax.ShapeDtypeStruct((4, n), jnp.int32)
     chosen = jax.ShapeDtypeStruct((4, n), bool)
     length = jax.ShapeDtypeStruct((4,), jnp.int32)
+    number = jax.ShapeDtypeStruct((4,), jnp.float32)
+    state = number, x, jax.ShapeDtypeStruct((4, n // 10, 10), jnp.int8)
+    settled = number, number, number, length, x, sites, chosen, state, state
     back = {"balance": "barker", "backwards": True}
     for function, settings, arrays in (
         (gpu.race, {"balance": "barker"}, (key, x, length)),
@@ -149,6 +168,7 @@ def test_lowers_for_cuda(n):
         (gpu.repeated, {"balance": "sqrt"}, (key, x, length)),
         (gpu.repeated_log_prob, {"balance": "sqrt"}, (x, sites, length)),
         (gpu.odd, {}, (sites, length)),
+        (gpu.settle, {"balance": "sqrt", "path": "backwards"}, settled),
     ):
         traced = chains(function, **settings).trace(*arrays)
         assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()

@@ -64,9 +64,11 @@ class SameWay(hs.Swap):
 class NoWayBack(hs.Swap):
     """A broken twin: forgets the proposal."""
 
-    def follow(self, target, state, move):
-        there, _ = super().follow(target, state, move)
-        return there, self.score(target, state, move, way_back=False)
+    def score(self, target, state, move, way_back):
+        if way_back:
+            moved = move.moved.reshape(state.x.shape)
+            state = self.init(target, state.x ^ moved.astype(state.x.dtype))
+        return super().score(target, state, move, way_back=False)
 
 
 class OnePerStep(hs.Swap):

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from hopscale import native
-from hopscale.kernels.kernel import ChainState, Info, Kernel
+from hopscale.kernels.kernel import ChainState, Info, Kernel, where
 from hopscale.target import State, Target
 from hopscale.tune import Tuner, TunerState
 
@@ -104,7 +104,7 @@ def scan(
             stepped = stepped._replace(states=_refreshed(program, stepped.states, fresh))
 
         def step(i, carry):
-            active = (begin <= i) & (i < end) if whole_pages else None
+            active = (begin <= i) & (i < end) if whole_pages else True
             now = jax.tree.map(lambda a: a[i], noise)
             return _step(program, now, origin + i, first, active, tune, visit, prepare, *carry)
 
@@ -129,29 +129,30 @@ def to_end_of_page(first: int, steps: int) -> int:
 
 def _step(program, noise, number, first, active, tune, visit, prepare, chains: Chains, memory):
     """One step of all chains."""
-    target, before = program.target, chains
+    target = program.target
+    assert prepare is None or active is True  # what it prepares is not put back
     if prepare is not None:
         target, chains, memory = prepare(number, chains, memory)
-    states, info = step_chains(program.kernel, target, noise, chains)
+    states, info = step_chains(program.kernel, target, noise, chains, active)
     scales = program.kernel.scale_range(target)
 
     def tuned(before: TunerState) -> TunerState:
         return program.tuner.update(before, info, scales)  # type: ignore[arg-type]
 
-    after = Chains(states=states, tuner=_if(tune, active is None, tuned, chains.tuner))
-    if active is not None:
-        after = _where(active, after, before)
+    tuner = _if(tune, active is True, tuned, chains.tuner)
+    after = Chains(states=states, tuner=where(active, tuner, chains.tuner))
     if visit is not None:
-        row = number - first
-        memory = visit(row, True if active is None else active, after, info, memory)
+        memory = visit(number - first, active, after, info, memory)
     return after, memory
 
 
-def step_chains(kernel: Kernel, target: Target, noise, chains: Chains) -> tuple[ChainState, Info]:
+def step_chains(
+    kernel: Kernel, target: Target, noise, chains: Chains, active: bool | Bool[Array, ""] = True
+) -> tuple[ChainState, Info]:
     """A step of all chains, with one scale for all or one for each."""
 
     def one(noise, state, scale):
-        return kernel.advance(noise, target, state, scale)
+        return kernel.advance(noise, target, state, scale, active)
 
     scale, axis = kernel.scale_of(chains.tuner)
     return jax.vmap(one, in_axes=(0, 0, axis))(noise, chains.states, scale)
@@ -203,11 +204,7 @@ def _if(condition, branch: bool, function: Callable, value):
         return function(value) if condition else value
     if branch:
         return jax.lax.cond(condition, function, lambda same: same, value)
-    return _where(condition, function(value), value)
-
-
-def _where(condition, new, old):
-    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), new, old)
+    return where(condition, function(value), value)
 
 
 @eqx.filter_jit

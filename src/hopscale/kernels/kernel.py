@@ -13,6 +13,8 @@ import abc
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -145,10 +147,16 @@ class Kernel(eqx.Module):
         return key
 
     def advance(
-        self, noise: Any, target: Target, state: ChainState, scale: Float[Array, ""]
+        self,
+        noise: Any,
+        target: Target,
+        state: ChainState,
+        scale: Float[Array, ""],
+        active: bool | Bool[Array, ""] = True,
     ) -> tuple[ChainState, Info]:
-        """`step`, given its noise."""
-        return self.step(noise, target, state, scale)
+        """`step`, given its noise. A chain that is not `active` stays, whatever `info` says."""
+        after, info = self.step(noise, target, state, scale)
+        return where(active, after, state), info
 
     def transitions(
         self, target: Target, x: State, scale: Float[Array, ""]
@@ -161,3 +169,10 @@ class Kernel(eqx.Module):
             f"{type(self).__name__} does not enumerate its transitions; use check.invariance, "
             "which only takes steps."
         )
+
+
+def where(condition, new, old):
+    """`new` if the condition holds, else `old`: two trees of arrays."""
+    if condition is True:
+        return new
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), new, old)

@@ -8,7 +8,7 @@ from hopscale import balance as balancing
 from hopscale import select, validate
 from hopscale.kernels.kernel import ChainState
 from hopscale.kernels.metropolis import Metropolis
-from hopscale.kernels.weights import site_weights
+from hopscale.kernels.weights import settle, site_weights
 from hopscale.move import Move
 from hopscale.target import Target
 
@@ -66,3 +66,11 @@ class LBP(Metropolis):
             weights.sites, move.choice, backwards, implementation=self.implementation
         )
         return log_prob + weights.values_log_prob(move)
+
+    def settle(self, uniform, target: Target, state, there, move: Move, log_forward):
+        if type(self).score is not LBP.score:  # a subclass scores otherwise
+            return super().settle(uniform, target, state, there, move, log_forward)
+        weights = site_weights(self.balance, target, there, self.implementation)
+        path = "backwards" if self.path == "reversed" else "forwards"
+        step = uniform, state, there, move, log_forward
+        return settle(weights, path, *step, self.implementation)

@@ -17,8 +17,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import move as moves
 from hopscale import native, select
-from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange
+from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange, where
 from hopscale.move import Choice, Move, State
+from hopscale.native.reference import log_acceptance
 from hopscale.target import Target
 from hopscale.validate import choice
 
@@ -34,6 +35,19 @@ class Noise(NamedTuple):
     propose: Key[Array, ""]
     rounding: Float[Array, ""]
     accept: Float[Array, ""]
+
+
+class Settled(NamedTuple):
+    """What became of a proposal: the state after it, and the verdict."""
+
+    state: ChainState
+    log_ratio: Float[Array, ""]
+    accepted: Bool[Array, ""]
+    invalid: Bool[Array, ""]
+
+    @property
+    def accept_prob(self) -> Float[Array, ""]:
+        return jnp.exp(jnp.minimum(self.log_ratio, 0.0))
 
 
 class Metropolis(Kernel):
@@ -107,34 +121,52 @@ class Metropolis(Kernel):
     def step(self, key, target: Target, state: ChainState, scale):
         return self.advance(self.noise(key, target), target, state, scale)
 
-    def advance(self, noise: Noise, target: Target, state: ChainState, scale):
+    def advance(self, noise: Noise, target: Target, state: ChainState, scale, active=True):
         """Round the scale, propose, accept or stay."""
         length = self._length(noise.rounding, scale, target.num_sites)
         move, log_forward = self.choose(noise.propose, target, state, length)
-        there, log_backward = self.follow(target, state, move)
-        accept_prob, log_ratio, invalid = acceptance(state, there, log_forward, log_backward)
-        accepted, distance = noise.accept < accept_prob, self._distance(move)
+        there = self.proposed(target, state, move)
+        # A chain that is not active stays: nothing is accepted then.
+        uniform = noise.accept if active is True else jnp.where(active, noise.accept, jnp.inf)
+        settled = self.settle(uniform, target, state, there, move, log_forward)
+        accept_prob, distance = settled.accept_prob, self._distance(move)
         info = Info(
             accept_prob=accept_prob,
-            accepted=accepted,
-            distance=jnp.where(accepted, distance, 0),
-            invalid=invalid,
+            accepted=settled.accepted,
+            distance=jnp.where(settled.accepted, distance, 0),
+            invalid=settled.invalid,
             proposal=there.x,
             jump=accept_prob * distance.astype(accept_prob.dtype),
-            log_ratio=log_ratio,
+            log_ratio=settled.log_ratio,
         )
-        return jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, state), info
+        return settled.state, info
 
-    def follow(
-        self, target: Target, state: ChainState, move: Move
-    ) -> tuple[ChainState, Float[Array, ""]]:
-        """Where a move leads, and the log-probability of drawing its way back there."""
-        there = ChainState(
+    def proposed(self, target: Target, state: ChainState, move: Move) -> ChainState:
+        """Where a move leads."""
+        return ChainState(
             x=moves.apply(state.x, move),
             evaluation=target.update(state.x, state.evaluation, move),
         )
+
+    def settle(
+        self,
+        uniform: Float[Array, ""],
+        target: Target,
+        state: ChainState,
+        there: ChainState,
+        move: Move,
+        log_forward: Float[Array, ""],
+    ) -> Settled:
+        """Accept a proposal if `uniform` is below its acceptance probability, or stay.
+
+        A kernel with a faster way to `score` its way back may do all of this at once.
+        """
         back = moves.reverse(state.x, move)
-        return there, self.score(target, there, back, way_back=True)
+        log_backward = self.score(target, there, back, way_back=True)
+        log_probs = state.log_prob, there.log_prob
+        log_ratio, invalid = log_acceptance(*log_probs, log_forward, log_backward)
+        accepted = uniform < jnp.exp(log_ratio)
+        return Settled(where(accepted, there, state), log_ratio, accepted, invalid)
 
     def _distance(self, move: Move) -> Int[Array, ""]:
         """How many sites a move changes. Without replacement that needs no counting."""
@@ -168,15 +200,20 @@ class Metropolis(Kernel):
 
         def follow(sequence, length, by):
             move, counts = self._listed(target, state, sequence, length, by)
-            log_forward = self.score(target, state, move, way_back=False)
-            there, log_backward = self.follow(target, state, move)
-            accept_prob, *_ = acceptance(state, there, log_forward, log_backward)
-            share = jnp.where(counts, shares[length - 1], 0.0)
-            return there.x, share * jnp.exp(log_forward) * accept_prob
+            y, prob = self.followed(target, state, move)
+            return y, jnp.where(counts, shares[length - 1], 0.0) * prob
 
         over = jax.vmap(jax.vmap(follow, (None, None, 0)), (0, 0, None))
         y, found = over(sequences, lengths, jnp.asarray(_offsets(n, target.num_states)))
         return y.reshape(-1, *target.shape), found.reshape(-1)
+
+    def followed(self, target: Target, state: ChainState, move: Move) -> tuple[State, Array]:
+        """Where a move leads, and the probability that it is drawn and accepted."""
+        log_forward = self.score(target, state, move, way_back=False)
+        there = self.proposed(target, state, move)
+        never = jnp.full_like(log_forward, jnp.inf)
+        settled = self.settle(never, target, state, there, move, log_forward)
+        return there.x, jnp.exp(log_forward) * settled.accept_prob
 
     def _listed(self, target: Target, state: ChainState, sequence, length, by):
         """The move along a sequence, and whether it counts: idle sites are counted at offset 1."""
@@ -186,28 +223,6 @@ class Metropolis(Kernel):
         if target.num_states > 2:
             values = (state.x.reshape(-1).astype(jnp.int32) + by) % target.num_states
         return Move(choice=choice, moved=moved, values=values), jnp.all(moved | (by == 1))
-
-
-def acceptance(
-    state: ChainState,
-    there: ChainState,
-    log_forward: Float[Array, ""],
-    log_backward: Float[Array, ""],
-) -> tuple[Float[Array, ""], Float[Array, ""], Bool[Array, ""]]:
-    """The probability of accepting a proposal, its log-ratio, and whether it was invalid.
-
-    A proposal where the density is NaN or +inf, or whose way back is NaN, is rejected and
-    marked. One that leads to zero density, or that was drawn for want of sites with weight, is
-    rejected as any other.
-    """
-    log_prob = there.log_prob
-    impossible = log_prob == -jnp.inf
-    invalid = jnp.isnan(log_prob) | (log_prob == jnp.inf)
-    invalid = invalid | (jnp.isnan(log_backward) & ~impossible)
-    log_ratio = log_prob - state.log_prob + log_backward - log_forward
-    possible = jnp.isfinite(log_forward) & ~impossible & ~invalid
-    log_ratio = jnp.where(possible, log_ratio, -jnp.inf)
-    return jnp.exp(jnp.minimum(log_ratio, 0.0)), log_ratio, invalid
 
 
 def round_randomly(uniform: Float[Array, ""], scale: Float[Array, ""]) -> Int[Array, ""]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 from hopscale import balance as balancing
 from hopscale import select
 from hopscale.kernels.kernel import ChainState, ScaleRange
-from hopscale.kernels.metropolis import Metropolis, acceptance
+from hopscale.kernels.metropolis import Metropolis
 from hopscale.move import Choice, Move, State
 from hopscale.select import Weights
 from hopscale.target import Target
@@ -228,13 +228,11 @@ class Swap(Metropolis):
             one, zero = sequence[:, 0], sequence[:, 1]
             fits = is_one[one] & ~is_one[zero] & (labels[one] == labels[zero])
             move = _move(jnp.pad(sequence, ((0, n - pairs), (0, 0))), length, n)
-            log_forward = self.score(target, state, move, way_back=False)
-            there, log_backward = self.follow(target, state, move)
-            accept_prob, *_ = acceptance(state, there, log_forward, log_backward)
+            y, prob = self.followed(target, state, move)
             last = length == most
             share = jnp.where(last, shares[length - 1], shares[length - 1] - shares[length])
             taken = jnp.all(fits | ~counted) & (length <= most)
-            return there.x, jnp.where(taken, share * jnp.exp(log_forward) * accept_prob, 0.0)
+            return y, jnp.where(taken, share * prob, 0.0)
 
         return jax.vmap(follow)(sequences, lengths)
 

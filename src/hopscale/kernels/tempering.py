@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import native
-from hopscale.kernels.kernel import ChainState, Kernel
+from hopscale.kernels.kernel import ChainState, Kernel, where
 from hopscale.kernels.levels import (
     NEITHER,
     Ladder,
@@ -165,7 +165,7 @@ class Tempering(Kernel):
     def step(self, key, target: Target, state: Any, scale: Any):
         return self.advance(self.noise(key, target), target, state, scale)
 
-    def advance(self, noise: Any, target: Target, state: Any, scale: Any):
+    def advance(self, noise: Any, target: Target, state: Any, scale: Any, active=True):
         """Move every level, then swap neighbours."""
         pairs = self.replicas - 1
         words = native.call("words", noise.rest, count=pairs + target.num_sites)
@@ -196,7 +196,7 @@ class Tempering(Kernel):
             x=after.x,
             ladder=scale._replace(log_probs=jnp.zeros(0)),  # too large to be worth observing
         )
-        return after, found
+        return where(active, after, state), found
 
     def swap_prob(
         self,

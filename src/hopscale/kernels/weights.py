@@ -6,11 +6,15 @@ could take instead. All sites need that sum; only sites that were chosen draw a 
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from hopscale import move as moves
 from hopscale import native
 from hopscale.balance import Balance
 from hopscale.kernels.kernel import ChainState
+from hopscale.kernels.metropolis import Settled
 from hopscale.move import Choice, Move
 from hopscale.select import Weights
 from hopscale.target import Target
@@ -55,6 +59,44 @@ class SiteWeights(NamedTuple):
             return 0.0
         arrays = self.sites.values, move.values.astype(self.by_value.here.dtype), move.moved
         return self.by_value.call("values_log_prob", *arrays)
+
+
+def settle(
+    weights: SiteWeights,
+    path: str,
+    uniform: Float[Array, ""],
+    state: ChainState,
+    there: ChainState,
+    move: Move,
+    log_forward: Float[Array, ""],
+    implementation: str,
+) -> Settled:
+    """Score the way back from a proposal by the weights there, and accept it or stay.
+
+    Args:
+        path: the way back: "backwards", the last site first; "forwards"; or "repeated", with
+            replacement.
+    """
+    rest = weights.values_log_prob(moves.reverse(state.x, move))
+    # Of both states, the log-probability comes first.
+    new, structure = jax.tree.flatten((there.evaluation, there.x))
+    log_ratio, accepted, invalid, leaves = native.call(
+        "settle",
+        uniform,
+        log_forward,
+        jnp.asarray(rest, log_forward.dtype),
+        move.choice.length,
+        weights.sites.values,
+        move.choice.sites,
+        move.choice.chosen,
+        tuple(new),
+        tuple(jax.tree.leaves((state.evaluation, state.x))),
+        balance=weights.sites.balance,
+        path=path,
+        implementation=implementation,
+    )
+    evaluation, x = jax.tree.unflatten(structure, leaves)
+    return Settled(ChainState(x, evaluation), log_ratio, accepted, invalid)
 
 
 def site_weights(

@@ -49,8 +49,10 @@ def _gpu():
 
 
 def _fits(arrays) -> bool:
-    """Whether kernels can take these arrays."""
+    """Whether kernels can take these arrays. Those in a tuple they only copy."""
     for array in arrays:
+        if isinstance(array, tuple):
+            continue
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             if "fry" not in str(jax.random.key_impl(array)):
                 return False

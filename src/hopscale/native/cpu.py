@@ -95,6 +95,11 @@ def repeated_log_prob(values, sites, length, *, balance):
     return _call("RepeatedLogProb", _SCALAR, values, sites, length, balance=code)
 
 
+def settle(*arrays, balance, path):
+    scores = {"order_log_prob": order_log_prob, "repeated_log_prob": repeated_log_prob}
+    return reference.settle(*arrays, balance=balance, path=path, **scores)
+
+
 def uniform(key, length, *, n):
     return _call("Uniform", _choice(n), jax.random.key_data(key), length)
 

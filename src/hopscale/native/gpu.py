@@ -53,9 +53,33 @@ def race(key, values, length, *, balance, knobs: Knobs = DEFAULT):
 
 
 def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: Knobs = DEFAULT):
+    path = "backwards" if backwards else "forwards"
+    return _score(values, sites, chosen, length, balance, path, knobs)
+
+
+def settle(
+    uniform, forward, rest, length, values, sites, chosen, there, here, *, balance, path,
+    knobs: Knobs = DEFAULT,
+):  # fmt: skip
     values, name = _named(values, balance)
-    call = _call_path(values.size, knobs, backwards=backwards, balance=name)
-    return call(jnp.reshape(length, 1), values, sites, chosen)[0][0]
+    scalars = [jnp.reshape(number, 1) for number in (uniform, forward, rest, length)]
+    before = [*scalars, values, sites, chosen, *map(jnp.ravel, there)]
+    # Small arrays, which observers read, are written anew: else XLA would copy them first.
+    in_place = tuple(leaf.nbytes >= 4 * values.size for leaf in here)
+    call = _call(
+        kernels.settle,
+        [(leaf.size, leaf.dtype) for leaf in here] + [(1, jnp.float32), (1, bool), (1, bool)],
+        knobs,
+        aliases={len(before) + i: i for i, stays in enumerate(in_place) if stays},
+        n=values.size,
+        in_place=in_place,
+        **_tiles(values.size, knobs),
+        path=path,
+        balance=name,
+    )
+    *new, log_ratio, accepted, invalid = call(*before, *map(jnp.ravel, here))
+    new = tuple(a.reshape(leaf.shape) for a, leaf in zip(new, here, strict=True))
+    return log_ratio[0], accepted[0], invalid[0], new
 
 
 def uniform(key, length, *, n, knobs: Knobs = DEFAULT):
@@ -70,8 +94,8 @@ def repeated(key, values, length, *, balance, knobs: Knobs = DEFAULT):
 
 
 def repeated_log_prob(values, sites, length, *, balance, knobs: Knobs = DEFAULT):
-    call = _call_path(values.size, knobs, backwards=True, balance="none")
-    return call(jnp.reshape(length, 1), balancing.apply(balance, values), sites)[0][0]
+    # Who was chosen is not asked with replacement.
+    return _score(values, sites, sites, length, balance, "repeated", knobs)
 
 
 def odd(sites, length, *, knobs: Knobs = DEFAULT):
@@ -86,7 +110,8 @@ def _choose(kernel, key, values, length, balance, knobs, **settings):
     width = reference.columns(n)
     values, name = _named(values, balance)
     outputs = [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32), (1, jnp.float32)]
-    warps = knobs.warps or min(16, max(4, width // 128))
+    # Sixteen would be faster for few chains of 10,000 sites, and slower for thousands.
+    warps = knobs.warps or (8 if width <= 1024 else 16)
     call = _call(
         kernel,
         outputs,
@@ -94,7 +119,7 @@ def _choose(kernel, key, values, length, balance, knobs, **settings):
         warps,
         n=n,
         tile=min(width, knobs.stride),
-        block=min(width, knobs.draws),
+        block=min(knobs.draws, pl.next_power_of_2(reference.most_draws(n))),
         balance=name,
         interpret=knobs.interpret,
         **settings,
@@ -132,13 +157,21 @@ def _call_pairs(kernel, outputs, knobs, n, **options):
     return _call(kernel, outputs, knobs, knobs.pair_warps, shares=knobs.shares, n=n, **options)
 
 
-def _call_path(n, knobs, **static):
+def _score(values, sites, chosen, length, balance, path, knobs):
+    values, name = _named(values, balance)
+    tiles = _tiles(values.size, knobs)
+    outputs = [(1, jnp.float32)]
+    call = _call(kernels.path, outputs, knobs, n=values.size, **tiles, path=path, balance=name)
+    return call(jnp.reshape(length, 1), values, sites, chosen)[0][0]
+
+
+def _tiles(n: int, knobs: Knobs) -> dict[str, int]:
+    """How much of a chain a program that scores a path takes at once."""
     # A power of two, no thread without a site.
     tile = min(max(pl.next_power_of_2(n), 32 * _warps(n, knobs)), knobs.stride)
-    outputs = [(1, jnp.float32)]
-    return _call(kernels.path, outputs, knobs, n=n, tile=tile, block=knobs.block, **static)
+    return {"tile": tile, "block": knobs.block}
 
 
 def _warps(n: int, knobs: Knobs) -> int:
     """Enough warps for a chain's sites, within what registers allow."""
-    return knobs.warps or min(16, max(4, pl.next_power_of_2(n) // 1024))
+    return knobs.warps or min(16, max(8, pl.next_power_of_2(n) // 512))

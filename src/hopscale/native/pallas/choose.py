@@ -3,7 +3,8 @@
 Sums over columns go to memory, those down the columns do not: a draw adds up the weights of its
 column again, at most 16 of them. Which draws repeat a site is found by the least number of a draw
 at each site, kept by atomic minima: of the draws that fall on a site, the one that finds its own
-number there came first. What one thread has written others read after a barrier.
+number there came first. These marks are only ever read where a draw has just reset them, so nobody
+clears all of them. What one thread has written others read after a barrier.
 """
 
 from typing import Any, NamedTuple
@@ -19,12 +20,14 @@ from hopscale.native.pallas.kernels import score_path
 
 NEVER = np.float32(2.0**30)  # the number of a draw that has not come
 LATE = np.float32(3e38)  # when a site without weight rings
+IN_REGISTERS = 1024  # columns, of which all rows' values can be held
 
 
 class Chain(NamedTuple):
     """The arrays of a chain, and what is fixed when a kernel is compiled."""
 
     input: Any  # references to memory
+    chosen: Any
     marks: Any
     edges: Any
     n: int
@@ -47,7 +50,7 @@ class Chain(NamedTuple):
 
     def taken(self, at, later):
         """Which sites earlier draws have taken. In the first round, `later` false, none is."""
-        return parts.load(self.marks, at, (at < self.n) & later, NEVER) < NEVER
+        return parts.load(self.chosen, at, (at < self.n) & later, False)
 
     def left(self, at, later):
         """Which sites may still be drawn."""
@@ -56,20 +59,25 @@ class Chain(NamedTuple):
     def values(self, at):
         return parts.load(self.input, at, at < self.n, -jnp.inf)
 
-    def weights(self, at, later, scale):
+    def weights(self, at, later, scale, values=None):
         """The weights of the sites that may still be drawn; zero for the others."""
-        weights = parts.weight(self.values(at), scale, self.balance)
+        values = self.values(at) if values is None else values
+        weights = parts.weight(values, scale, self.balance)
         return jnp.where(self.left(at, later), weights, 0.0)
 
-    def over_tiles(self, size, body, initial):
-        """Fold `body(at, value)` over the places below `size`, a tile at a time."""
+    def over_tiles(self, size, body, initial, together=parts.TOGETHER):
+        """Fold `body(at, value)` over the places below `size`."""
+        return parts.over_tiles(size, self.tile, body, initial, together)
 
-        def step(number, value):
-            return body(number * self.tile + lax.iota(jnp.int32, self.tile), value)
+    def first_of(self, at, number, mask):
+        """Which of these draws, numbered in order, is the first of those on its site."""
+        parts.scatter(self.marks, at, jnp.full(at.shape, NEVER), mask)
+        self.barrier()
+        self._note(at, number, mask)
+        self.barrier()
+        return mask & (parts.load(self.marks, at, mask, NEVER) == number)
 
-        return lax.fori_loop(np.int32(0), np.int32(-(-size // self.tile)), step, initial)
-
-    def note(self, at, number, mask):
+    def _note(self, at, number, mask):
         """Lower the marks of these sites to the numbers of the draws that fell on them."""
         if self.interpret:  # whose atomic operations know neither masks nor repeats
             marks = self.marks[...]  # pyright: ignore
@@ -89,17 +97,27 @@ class Table(NamedTuple):
 def tabulate(chain: Chain, later) -> Table:
     """Whole sums over the columns, of the weights of all sites that are left, to memory."""
 
-    def largest(at, most):
-        x = chain.values(at)
+    short = chain.width <= min(chain.tile, IN_REGISTERS)
+    values = [None] * chain.rows
+    if short:
+        column = lax.iota(jnp.int32, chain.tile)
+        values = [chain.values(row * chain.width + column) for row in range(chain.rows)]
+
+    def larger(at, most, x):
         return jnp.maximum(most, jnp.where(chain.left(at, later) & (x == x), x, -jnp.inf))
 
-    none = jnp.full(chain.tile, -jnp.inf, jnp.float32)
-    scale = parts.scale(chain.over_tiles(chain.n, largest, none), chain.balance)
+    most = jnp.full(chain.tile, -jnp.inf, jnp.float32)
+    if short:
+        for row, x in enumerate(values):
+            most = larger(row * chain.width + column, most, x)
+    else:
+        most = chain.over_tiles(chain.n, lambda at, most: larger(at, most, chain.values(at)), most)
+    scale = parts.scale(most, chain.balance)
 
     def down(column):
         sums = jnp.zeros(chain.tile, jnp.float32)
-        for row in range(chain.rows):
-            sums = sums + chain.weights(row * chain.width + column, later, scale)
+        for row, x in enumerate(values):
+            sums = sums + chain.weights(row * chain.width + column, later, scale, x)
         return sums
 
     def accumulate(column, sums, factor, before):
@@ -121,13 +139,14 @@ def tabulate(chain: Chain, later) -> Table:
         top = accumulate(column, jnp.where(usable, sums, 0.0), factor, zero)
     else:
         lanes = jnp.zeros(chain.tile, jnp.float32)
-        lanes = chain.over_tiles(chain.width, lambda column, sums: sums + down(column), lanes)
+        # One tile of columns at a time has as many loads as it has rows.
+        lanes = chain.over_tiles(chain.width, lambda column, sums: sums + down(column), lanes, 1)
         usable, factor = measure(jnp.sum(lanes))
 
         def again(column, before):
             return accumulate(column, jnp.where(usable, down(column), 0.0), factor, before)
 
-        top = chain.over_tiles(chain.width, again, zero)
+        top = chain.over_tiles(chain.width, again, zero, 1)
     chain.barrier()
     return Table(scale=scale, top=top, usable=usable)
 
@@ -150,12 +169,11 @@ def draw(chain: Chain, table: Table, key, number, later):
     return jnp.minimum(jnp.minimum(row, chain.rows - 1) * chain.width + column, chain.n - 1)
 
 
-def clear(chain: Chain, chosen_ref):
-    """No site is chosen, no draw has come."""
+def clear(chain: Chain):
+    """No site is chosen."""
 
     def body(at, none):
-        parts.store(chosen_ref, at, at < 0, at < chain.n)
-        parts.store(chain.marks, at, jnp.full(chain.tile, NEVER), at < chain.n)
+        parts.store(chain.chosen, at, at < 0, at < chain.n)
         return none
 
     chain.over_tiles(chain.n, body, jnp.int32(0))
@@ -167,15 +185,16 @@ def race(
     *, n, tile, block, balance, interpret, score,
 ):  # fmt: skip
     """Sites without replacement, in order; and the log-probability of the order, if `score`."""
-    chain = Chain(input_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
+    chain = Chain(input_ref, chosen_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
     length = jnp.clip(length_ref[0], 0, n)
     key = key_ref[0], key_ref[1]
-    clear(chain, chosen_ref)
+    clear(chain)
 
     def one_round(state):
-        turn, _, base, count = state
+        turn, _, count, scale = state
         later = turn > 0
         table = tabulate(chain, later)
+        scale = tuple(jnp.where(later, a, b) for a, b in zip(scale, table.scale, strict=True))
         folded = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
         own = tuple(jnp.where(later, f, k) for f, k in zip(folded, key, strict=True))
         most = jnp.where(table.usable, reference.most_draws(length - count), 0)  # pyright: ignore
@@ -185,28 +204,28 @@ def race(
             number = first + lax.iota(jnp.int32, block)
             here = number < most
             site = draw(chain, table, own, number, later)
-            mark = (base + number).astype(jnp.float32)
-            chain.note(site, mark, here)
-            chain.barrier()
-            fresh = here & (parts.load(chain.marks, site, here, NEVER) == mark)
+            free = here & ~parts.load(chosen_ref, site, here, True)
+            fresh = chain.first_of(site, number.astype(jnp.float32), free)
             ones = fresh.astype(jnp.int32)
             place = count + jnp.cumsum(ones, dtype=jnp.int32) - 1
             kept = fresh & (place < length)
             parts.scatter(sites_ref, place, site, kept)
             parts.scatter(chosen_ref, site, number >= 0, kept)
+            chain.barrier()
             return first + block, count + jnp.sum(ones, dtype=jnp.int32)
 
         _, count = lax.while_loop(
             lambda state: (state[0] < most) & (state[1] < length), some, (jnp.int32(0), count)
         )
-        return turn + 1, table.usable, base + most, jnp.minimum(count, length)
+        return turn + 1, table.usable, jnp.minimum(count, length), scale
 
     def unfinished(state):
-        turn, usable, _, count = state
+        turn, usable, count, _ = state
         return (turn < reference.ROUNDS) & usable & (count < length)
 
-    zero = jnp.int32(0)
-    *_, count = lax.while_loop(unfinished, one_round, (zero, jnp.bool_(True), zero, zero))
+    zero, unknown = jnp.int32(0), (jnp.float32(0.0), jnp.float32(1.0))
+    start = zero, jnp.bool_(True), zero, unknown
+    *_, count, scale = lax.while_loop(unfinished, one_round, start)
     clocks = parts.fold_in(key, np.uint32(reference.CLOCKS))
 
     def ring(count):
@@ -225,7 +244,6 @@ def race(
         site = jnp.min(jnp.where(time == jnp.min(time), site, n))
         sites_ref[count] = site
         chosen_ref[site] = site >= 0
-        marks_ref[site] = jnp.float32(0.0)
         chain.barrier()
         return count + 1
 
@@ -233,8 +251,8 @@ def race(
     lax.while_loop(lambda count: count < length, ring, count)
     if score:
         chain.barrier()
-        static = {"n": n, "tile": tile, "block": block, "backwards": False, "balance": balance}
-        log_prob_ref[0] = score_path(length, input_ref, sites_ref, [chosen_ref], **static)
+        static = {"n": n, "tile": tile, "block": block, "path": "forwards", "balance": balance}
+        log_prob_ref[0] = score_path(length, input_ref, sites_ref, chosen_ref, scale, **static)
 
 
 def repeated(
@@ -242,10 +260,10 @@ def repeated(
     *, n, tile, block, balance, interpret,
 ):  # fmt: skip
     """Sites with replacement: all draws are kept. Without usable weights, the heaviest site."""
-    chain = Chain(input_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
+    chain = Chain(input_ref, chosen_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
     length = jnp.clip(length_ref[0], 0, n)
     key = key_ref[0], key_ref[1]
-    clear(chain, chosen_ref)
+    clear(chain)
     table = tabulate(chain, False)
 
     def heavier(at, best):

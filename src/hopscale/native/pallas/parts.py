@@ -7,6 +7,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 
 LEAST = 2.0**-120  # the least weight: see `inverse_weight`
+TOGETHER = 4  # tiles
 
 
 def threefry(key, count):
@@ -101,6 +102,11 @@ def log_weight(x, balance):
     return x * (0.5 if balance == "sqrt" else 1.0)
 
 
+def log_unit(scale, balance):
+    """The logarithm of the weight that `weight` counts as 1."""
+    return scale[0] * (0.5 if balance == "sqrt" else 1.0)
+
+
 def log_add(a, b):
     """log(exp(a) + exp(b))."""
     most, least = jnp.maximum(a, b), jnp.minimum(a, b)
@@ -110,6 +116,25 @@ def log_add(a, b):
 def spoiled(x, value):
     """The value, or NaN where the input it was made from is NaN."""
     return jnp.where(x == x, value, jnp.nan)
+
+
+def over_tiles(size, tile, body, initial, together=TOGETHER):
+    """Fold `body(at, value)` over the places below `size`, a tile at a time.
+
+    `at` may lie beyond `size`. A few tiles are taken together, so that the loads of one do not
+    wait for those of another.
+    """
+    tiles = -(-size // tile)
+    together = min(together, tiles)
+
+    def some(turn, value):
+        for number in range(together):
+            value = body((turn * together + number) * tile + lax.iota(jnp.int32, tile), value)
+        return value
+
+    if tiles == together:
+        return some(np.int32(0), initial)
+    return lax.fori_loop(np.int32(0), np.int32(-(-tiles // together)), some, initial)
 
 
 def share(programs, size, block, body, initial):
