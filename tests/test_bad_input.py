@@ -201,6 +201,6 @@ for name in ("Adaptive rate=None", "Tuned rate=None"):
 @pytest.mark.filterwarnings("ignore:A JAX array is being set as static")
 @pytest.mark.parametrize("name", CASES)
 def test_arguments_of_the_wrong_kind_are_refused(name, monkeypatch):
-    for function in ("_start", "_advance"):
+    for function in ("start", "advance"):
         monkeypatch.setattr(f"hopscale.sampling.{function}", None)  # nothing is compiled
     CASES[name].check()

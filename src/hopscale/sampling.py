@@ -1,6 +1,7 @@
 """Runs in progress: what `sample` drives, chunk by chunk.
 
-One run, or many of one shape side by side: target, key and tuner then have one more axis in front.
+`stepping` has the program that takes the steps; here is what the host does around it: phases, pages
+that are full, states that are kept, and all it takes to go on.
 """
 
 import time
@@ -11,48 +12,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
 
 from hopscale import arguments, loop, pages
-from hopscale.compiling import compiled
 from hopscale.loop import Chains, Program
 from hopscale.pages import STEP_NUMBERS, Moments, Page, Trace
 from hopscale.record import Recorder, Statistics
+from hopscale.stepping import Observed, Records, Span, advance, copied, stack, start
 from hopscale.target import State
 
 STATE_BYTES = 2**26  # of kept states on the device, at most
 HISTORY = 4096  # entries of the history of acceptance and scale
 INVALID = STEP_NUMBERS.index("invalid")
-
-
-class Observed(NamedTuple):
-    """What is remembered of every step; recorders by name, for draws only."""
-
-    statistics: Statistics
-    recorders: dict[str, Recorder]
-
-
-class Span(NamedTuple):
-    """Which steps to take: `steps` of them from step number `first`, tuning if `tune`.
-
-    Step number `first` goes to row `row` of the page. Draw number d goes to row d // thin of the
-    kept states; `in_group` is where the first of these steps falls in its group of `thin`.
-    """
-
-    first: Int[Array, ""]
-    steps: Int[Array, ""]
-    tune: Bool[Array, ""]
-    row: Int[Array, ""]
-    thin: Int[Array, ""]
-    in_group: Int[Array, ""]
-
-
-class Records(NamedTuple):
-    """Buffers that steps write to: a page of numbers, kept states, the recorders' memories."""
-
-    page: Page
-    states: State | None
-    memories: dict[str, Any]
 
 
 class Begun(NamedTuple):
@@ -61,61 +31,6 @@ class Begun(NamedTuple):
     step: int
     row: int
     chains: Chains
-
-
-@compiled(donate="all-except-first")
-def _advance(
-    fixed: tuple[Program, Observed, Span], chains: Chains, records: Records, many: bool
-) -> tuple[Chains, Records]:
-    """Take the steps of the span."""
-    programs, observed, span = fixed
-    if not many:
-        return _advance_one(programs, observed, span, chains, records)
-    each = eqx.if_array(0)
-    axes = (each, Observed(statistics=each, recorders=None), None, 0, 0)  # type: ignore[arg-type]
-    return eqx.filter_vmap(_advance_one, in_axes=axes)(programs, observed, span, chains, records)
-
-
-def _advance_one(program: Program, observed: Observed, span: Span, chains, records):
-    whole_pages = jax.default_backend() != "cpu"
-    put = jax.lax.dynamic_update_index_in_dim
-
-    def visit(row, active, chains: Chains, info, records: Records) -> Records:
-        page, states, memories = records
-        numbers = pages.row_of(observed.statistics, chains, info, page.numbers.dtype)
-        # The last row of a buffer is for steps that do not count.
-        here = jnp.where(active, span.row + row, len(page.numbers) - 1)
-        page = Page(numbers=put(page.numbers, numbers, here, axis=0))
-        if states is not None:
-            # Each step overwrites its group's row, so the last of the group stays.
-            here = jnp.where(active, (row + span.in_group) // span.thin, len(states) - 1)
-            states = put(states, chains.states.x, here, axis=0)
-        updated = {
-            name: recorder.update(memories[name], chains.states, info)
-            for name, recorder in observed.recorders.items()
-        }
-        if active is not True:
-            keep = lambda new, old: jnp.where(active, new, old)  # noqa: E731
-            updated = jax.tree.map(keep, updated, memories)
-        return Records(page=page, states=states, memories=updated)
-
-    return loop.scan(
-        program,
-        chains,
-        records,
-        first=span.first,
-        steps=span.steps,
-        tune=span.tune,
-        visit=visit,
-        whole_pages=whole_pages,
-    )
-
-
-@eqx.filter_jit
-def _start(programs: Program, x: State, many: bool) -> Chains:
-    if not many:
-        return loop.start(programs, x)
-    return eqx.filter_vmap(loop.start, in_axes=(eqx.if_array(0), 0))(programs, x)
 
 
 class Sampling:
@@ -155,7 +70,7 @@ class Sampling:
         self.start = (jnp.stack(x) if self.many else x[0], self.many)
         self.compiled = compiled
         if compiled:
-            self.chains = _start(self.program, *self.start)
+            self.chains = start(self.program, *self.start)
             arguments.finite_start(self.chains.states, self.target)
         self.step = self.invalid_in_warmup = 0
         self.offender: np.ndarray | None = None
@@ -290,7 +205,7 @@ class Sampling:
 
     def _call(self, steps: int) -> None:
         fixed = (self.program, self.observed, self._span(self.step, steps, self.row))
-        self.chains, self.records = _advance(fixed, self.chains, self.records, self.many)
+        self.chains, self.records = advance(fixed, self.chains, self.records, self.many)
 
     def _fetch_states(self, steps: int) -> None:
         """Copy the states of groups that these steps completed to where the user gets them."""
@@ -298,13 +213,16 @@ class Sampling:
             return
         begin, end = self.done // self.thin, (self.done + steps) // self.thin
         if self.kept_states is None:
-            shape = (len(self.programs), self.chains_each, self.draws // self.thin)
-            self.kept_states = np.empty((*shape, *self.target.shape), self.target.state_dtype)
+            self.kept_states = self._room_for_states(self.thin)
         if end > begin:
             states = np.asarray(self.records.states).reshape(
                 len(self.programs), -1, self.chains_each, *self.target.shape
             )
             self.kept_states[:, :, begin:end] = np.swapaxes(states[:, : end - begin], 1, 2)
+
+    def _room_for_states(self, thin: int) -> np.ndarray:
+        shape = (len(self.programs), self.chains_each, self.draws // thin, *self.target.shape)
+        return np.empty(shape, self.target.state_dtype)
 
     def _summarize(self) -> pages.Summary:
         numbers = self.records.page.numbers
@@ -336,7 +254,7 @@ class Sampling:
         steps = int(np.argmax(invalid))
         fixed = (self.program, self.observed, self._span(begun.step, steps, 0))
         records = self._empty_records(self.observed.recorders)
-        chains, _ = _advance(fixed, begun.chains, records, self.many)
+        chains, _ = advance(fixed, begun.chains, records, self.many)
         step = jnp.asarray(begun.step + steps, jnp.int32)
         x, found = loop.proposals(self.program, chains, step)
         self.offender = np.asarray(x[int(np.argmax(found))])
@@ -381,7 +299,7 @@ class Sampling:
 
     def shapes(self, phase: str) -> dict[str, Any]:
         """Arrays of the form that chains and memories have in a phase, whatever is in them."""
-        chains = eqx.filter_eval_shape(_start, self.program, *self.start)
+        chains = eqx.filter_eval_shape(start, self.program, *self.start)
         empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), chains)
         recorders = self._recorders(phase)
         return {"chains": empty, "memories": self._empty_records(recorders).memories}
@@ -419,36 +337,13 @@ class Sampling:
         self.history.restore(tree["history"])
         self.offender = tree["offender"]
         if tree.get("kept") is not None and self.thin:
-            shape = (len(self.programs), self.chains_each, self.draws // self.thin)
-            self.kept_states = np.empty((*shape, *self.target.shape), self.target.state_dtype)
+            self.kept_states = self._room_for_states(self.thin)
             self.kept_states[:, :, : tree["kept"].shape[2]] = tree["kept"]
         if tree.get("warmup_history") is not None:
             self.warmup_history = Trace((len(self.programs), len(STEP_NUMBERS)), HISTORY)
             self.warmup_history.restore(tree["warmup_history"])
 
 
-def copied(tree):
-    """A tree of arrays of their own; no program is compiled for it."""
-    return jax.device_put(tree, may_alias=False)
-
-
 def invalid_count(moments: Moments) -> int:
     """How many proposals of all chains and runs were invalid."""
     return int(np.rint(np.nansum(moments.mean[:, INVALID]) * moments.count))
-
-
-def stack(trees):
-    """Arrays of all trees, stacked; all else must be the same."""
-    arrays, rest = eqx.partition(list(trees), eqx.is_array)
-    if any(_kind(*both) != _kind(arrays[0], rest[0]) for both in zip(arrays, rest, strict=True)):
-        raise ValueError(
-            "runs side by side must be of one shape: the same kinds of target, tuner and function, "
-            "with the same settings and arrays of the same shape; only numbers may differ."
-        )
-    return eqx.combine(jax.tree.map(lambda *a: jnp.stack(a), *arrays), rest[0])
-
-
-def _kind(arrays, rest):
-    """All of a tree that must agree for it to be stacked with others."""
-    shapes = [(a.shape, a.dtype) for a in jax.tree.leaves(arrays)]
-    return jax.tree.structure(arrays), shapes, jax.tree.structure(rest), jax.tree.leaves(rest)

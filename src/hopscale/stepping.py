@@ -1,0 +1,125 @@
+"""The program of a run: steps that write what is remembered of them to buffers on the device.
+
+One run, or many of one shape side by side: target, key and tuner then have one more axis in front.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from hopscale import loop, pages
+from hopscale.compiling import compiled
+from hopscale.loop import Chains, Program
+from hopscale.pages import Page
+from hopscale.record import Recorder, Statistics
+from hopscale.target import State
+
+
+class Observed(NamedTuple):
+    """What is remembered of every step; recorders by name, for draws only."""
+
+    statistics: Statistics
+    recorders: dict[str, Recorder]
+
+
+class Span(NamedTuple):
+    """Which steps to take: `steps` of them from step number `first`, tuning if `tune`.
+
+    Step number `first` goes to row `row` of the page. Draw number d goes to row d // thin of the
+    kept states; `in_group` is where the first of these steps falls in its group of `thin`.
+    """
+
+    first: Int[Array, ""]
+    steps: Int[Array, ""]
+    tune: Bool[Array, ""]
+    row: Int[Array, ""]
+    thin: Int[Array, ""]
+    in_group: Int[Array, ""]
+
+
+class Records(NamedTuple):
+    """Buffers that steps write to: a page of numbers, kept states, the recorders' memories."""
+
+    page: Page
+    states: State | None
+    memories: dict[str, Any]
+
+
+@compiled(donate="all-except-first")
+def advance(
+    fixed: tuple[Program, Observed, Span], chains: Chains, records: Records, many: bool
+) -> tuple[Chains, Records]:
+    """Take the steps of the span."""
+    programs, observed, span = fixed
+    if not many:
+        return _advance_one(programs, observed, span, chains, records)
+    each = eqx.if_array(0)
+    axes = (each, Observed(statistics=each, recorders=None), None, 0, 0)  # type: ignore[arg-type]
+    return eqx.filter_vmap(_advance_one, in_axes=axes)(programs, observed, span, chains, records)
+
+
+def _advance_one(program: Program, observed: Observed, span: Span, chains, records):
+    whole_pages = jax.default_backend() != "cpu"
+    put = jax.lax.dynamic_update_index_in_dim
+
+    def visit(row, active, chains: Chains, info, records: Records) -> Records:
+        page, states, memories = records
+        numbers = pages.row_of(observed.statistics, chains, info, page.numbers.dtype)
+        # The last row of a buffer is for steps that do not count.
+        here = jnp.where(active, span.row + row, len(page.numbers) - 1)
+        page = Page(numbers=put(page.numbers, numbers, here, axis=0))
+        if states is not None:
+            # Each step overwrites its group's row, so the last of the group stays.
+            here = jnp.where(active, (row + span.in_group) // span.thin, len(states) - 1)
+            states = put(states, chains.states.x, here, axis=0)
+        updated = {
+            name: recorder.update(memories[name], chains.states, info)
+            for name, recorder in observed.recorders.items()
+        }
+        if active is not True:
+            keep = lambda new, old: jnp.where(active, new, old)  # noqa: E731
+            updated = jax.tree.map(keep, updated, memories)
+        return Records(page=page, states=states, memories=updated)
+
+    return loop.scan(
+        program,
+        chains,
+        records,
+        first=span.first,
+        steps=span.steps,
+        tune=span.tune,
+        visit=visit,
+        whole_pages=whole_pages,
+    )
+
+
+@eqx.filter_jit
+def start(programs: Program, x: State, many: bool) -> Chains:
+    if not many:
+        return loop.start(programs, x)
+    return eqx.filter_vmap(loop.start, in_axes=(eqx.if_array(0), 0))(programs, x)
+
+
+def stack(trees):
+    """Arrays of all trees, stacked; all else must be the same."""
+    arrays, rest = eqx.partition(list(trees), eqx.is_array)
+    if any(_kind(*both) != _kind(arrays[0], rest[0]) for both in zip(arrays, rest, strict=True)):
+        raise ValueError(
+            "runs side by side must be of one shape: the same kinds of target, tuner and function, "
+            "with the same settings and arrays of the same shape; only numbers may differ."
+        )
+    return eqx.combine(jax.tree.map(lambda *a: jnp.stack(a), *arrays), rest[0])
+
+
+def _kind(arrays, rest):
+    """All of a tree that must agree for it to be stacked with others."""
+    shapes = [(a.shape, a.dtype) for a in jax.tree.leaves(arrays)]
+    return jax.tree.structure(arrays), shapes, jax.tree.structure(rest), jax.tree.leaves(rest)
+
+
+def copied(tree):
+    """A tree of arrays of their own; no program is compiled for it."""
+    return jax.device_put(tree, may_alias=False)
