@@ -94,6 +94,18 @@ def test_warned_once_and_everywhere(words):
     assert "! " + " ".join(sentence.split()) in printed
 
 
+def test_many_short_chains_are_no_false_alarm():
+    """R-hat of chains worth few draws each is above 1.01 by chance; all together are plenty."""
+    target = hs.paper.bernoulli(100, "C2")
+    settings = {"chains": 100, "draws": 1500, **QUIET}
+    run = hs.sample(target, hs.RWM(), warmup=1500, **settings)
+    assert run.r_hat > 1.02
+    assert run.warnings == ()
+    # Nothing says that the same chains have forgotten their start without a warm-up.
+    run = hs.sample(target, hs.RWM(), scale=hs.Fixed(8), warmup=0, **settings)
+    assert any("have not forgotten" in sentence for sentence in run.warnings)
+
+
 def test_stuck_chains_do_not_look_converged():
     """Chains that start apart and never move have no R-hat of 1."""
     start = np.zeros((3, 6), int)
