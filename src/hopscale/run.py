@@ -1,9 +1,12 @@
 """Sampling: warm up, freeze the scale, draw; one run, or many of one shape side by side."""
 
 import dataclasses
+import inspect
+import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -177,7 +180,7 @@ def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkp
 
         resumed, save = saving.enter(checkpoint, plan, resumed)
     if plan.cautions and resumed is None:
-        warnings.warn("\n".join(plan.cautions), ConvergenceWarning, stacklevel=3)
+        _tell(plan.cautions)
     job = plan.begin()
     if resumed is not None:
         job.restore(*resumed)
@@ -200,8 +203,16 @@ def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkp
         )
     found = [sentence for sentence in run.warnings if sentence not in plan.cautions]
     if found:
-        warnings.warn("\n".join(found), ConvergenceWarning, stacklevel=3)
+        _tell(found)
     return run
+
+
+def _tell(sentences: Sequence[str]) -> None:
+    """One warning, that points at the call from outside the package."""
+    package, frame, level = f"{Path(__file__).parent}{os.sep}", inspect.currentframe(), 1
+    while frame is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn("\n".join(sentences), ConvergenceWarning, stacklevel=level)
 
 
 def make_runs(job: Sampling, plan: Plan | None, interrupted: bool = False) -> list[Run]:
