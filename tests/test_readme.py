@@ -19,7 +19,7 @@ def test_first_example_runs(capsys):
     assert shorter != shown
     exec(compile(shorter, "README.md", "exec"), {})
     printed = capsys.readouterr().out
-    assert "VariableSelection (64) by LBP" in printed
+    assert "VariableSelection (64) by Exchange" in printed
     chances = dict(re.findall(r"^(\S+) +([\d.]+) ±", printed, re.MULTILINE))
     assert all(float(chances[name]) > 0.9 for name in ("bmi", "s5", "bp"))
     assert 0.4 < float(chances["age*sex"]) < 0.9
