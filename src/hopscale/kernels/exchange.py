@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import move as moves
 from hopscale import select
-from hopscale.kernels.kernel import ChainState, Info, Kernel
+from hopscale.kernels.kernel import ChainState, Info, Kernel, where
 from hopscale.kernels.lbp import LBP
 from hopscale.kernels.metropolis import Metropolis
 from hopscale.move import Choice, Move, State
@@ -73,10 +73,10 @@ class Exchange(Kernel):
     def step(self, key, target: Target, state: ChainState, scale):
         return self.advance(self.noise(key, target), target, state, scale)
 
-    def advance(self, noise: Noise, target: Target, state: ChainState, scale):
+    def advance(self, noise: Noise, target: Target, state: ChainState, scale, active=True):
         after, info = self.kernel.advance(noise.inner, target, state, scale)
         y = self._exchanged(noise.exchange, target, after)
-        return y, self._told(info, state, y)
+        return where(active, y, state), self._told(info, state, y)
 
     def _told(self, info: Info, before: ChainState, after: ChainState) -> Info:
         """What the inner kernel says of its step, and how far both went."""
