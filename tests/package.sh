@@ -15,13 +15,15 @@ pip="-m pip install --quiet --disable-pip-version-check"
 ls -l "$folder/dist"
 unzip -l "$folder"/dist/*.whl | grep -q "native/_kernels" || { echo "no kernels in the wheel"; exit 1; }
 
-smoke() { # environment, what `hopscale info` must say
+smoke() { # environment; what `hopscale info` must say
     cd "$folder" # not the checkout
     "$1/bin/python" -c "
 import numpy as np, hopscale as hs
 run = hs.sample(hs.Bernoulli(np.full(50, 0.3)), chains=4, warmup=50, draws=50, progress=False)
 assert run.acceptance > 0.2 and hs.__version__, run
 print('hopscale', hs.__version__, 'samples')"
+    "$1/bin/hopscale" sample bernoulli --size 50 --chains 4 --warmup 50 --draws 50 --json > sample.json
+    "$1/bin/python" -c "import json; assert json.load(open('sample.json'))['acceptance'] > 0.2"
     "$1/bin/hopscale" info
     "$1/bin/hopscale" info | grep -q "on cpu.*$2" || { echo "expected: $2"; exit 1; }
     cd - > /dev/null
@@ -32,6 +34,7 @@ print('hopscale', hs.__version__, 'samples')"
 smoke "$folder/wheel" "kernels"
 
 "$python" -m venv "$folder/source"
-CC=false CXX=false "$folder/source/bin/python" $pip "$folder"/dist/*.tar.gz
+mkdir "$folder/empty" # no compiler on the path, and none by name
+PATH="$folder/empty" CC=/bin/false CXX=/bin/false "$folder/source/bin/python" $pip "$folder"/dist/*.tar.gz
 smoke "$folder/source" "plain JAX"
 echo "both packages work"
