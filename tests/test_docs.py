@@ -19,6 +19,8 @@ def test_every_public_name_is_in_the_reference():
     for name in hs.__all__:
         where = PARTS.get(name, f"hopscale.{name}")
         assert any(entry.startswith(where) for entry in listed), name
+    for name in set(hs.learn.__all__) - {"log_z"}:  # hs.log_z
+        assert f"hopscale.learn.{name}" in listed, name
 
 
 def test_every_entry_of_the_reference_exists():

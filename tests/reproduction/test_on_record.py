@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hopscale_reproduction import exchange
+from hopscale_reproduction.criteria import BEYOND, WITHIN
 from hopscale_reproduction.experiments.sampling import comparison
 from hopscale_reproduction.experiments.table2 import results as table2
 from hopscale_reproduction.places import Column, Method
@@ -14,6 +15,7 @@ from hopscale_reproduction.store import Store
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
+BADGES = ROOT / "docs" / "assets" / "badges"
 
 ROWS = {
     "RWM-1": ("rwm", "", "fixed-1"),
@@ -30,7 +32,14 @@ def test_the_table_is_what_the_results_on_record_give(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         exchange.read(store, ROOT / "docs" / "results" / "paper.csv")
         snapshot = Snapshot(store, "paper")
-        tables = {model: comparison.table(snapshot, model) for model, _ in COLUMNS}
+        tables = snapshot.once(comparison.tables)
+        runs = len(snapshot.runs())
+    counts = comparison.count(e for table in tables.values() for e in table.all(["ejd", "ess"]))
+    within, judged = counts[WITHIN], counts[WITHIN] + counts[BEYOND]
+    text = " ".join(README.read_text().split())
+    assert f"{runs:,} runs kept" in text
+    assert f"of the paper's {judged} numbers that could be judged, {within} agree" in text
+    assert f"{within} of {judged} agree" in (BADGES / "numbers.svg").read_text()
     lines = re.findall(r"^\| \**([AG]?(?:RWM|LBP)(?:-1)?), .*$", README.read_text(), re.MULTILINE)
     assert lines == list(ROWS)
     for name, row in ROWS.items():
