@@ -1,4 +1,4 @@
-"""A second process for what is run one cell at a time, so that a second core has work too.
+"""A second process, so that a second core has work: first what is run one cell at a time.
 
 Processes share a store, and each leaves alone what another is at. So this one needs no looking
 after: what it does not come to, the first process runs.
@@ -42,7 +42,7 @@ def alongside(
     minutes: float | None,
     data_dir: Path | None,
 ) -> Iterator[subprocess.Popen]:
-    """Run the procedures among experiments in a process of their own, meanwhile.
+    """Run experiments in a second process, meanwhile: procedures, then batches from the end.
 
     It takes one core of this process's, which must not have used JAX yet: JAX counts cores when
     it is first used. On a GPU it does nothing.
@@ -51,7 +51,7 @@ def alongside(
     """
     *mine, other = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, mine)
-    names = [experiment.name for experiment in experiments if experiment.procedure is not None]
+    names = [experiment.name for experiment in experiments]
     data = None if data_dir is None else str(data_dir)
     settings = json.dumps([other, str(store), names, profile, minutes, data])
     process = subprocess.Popen(
@@ -78,7 +78,9 @@ def main() -> None:
     data_dir = None if data is None else Path(data)
     with Store(path) as store:
         runner = Runner(store, profile, minutes, Console(stderr=True), data_dir)
-        runner.run(named(names, profile))
+        wanted = named(names, profile)
+        runner.run([experiment for experiment in wanted if experiment.procedure is not None])
+        runner.run([experiment for experiment in reversed(wanted) if experiment.procedure is None])
 
 
 if __name__ == "__main__":
