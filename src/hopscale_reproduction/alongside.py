@@ -53,7 +53,7 @@ def alongside(
     os.sched_setaffinity(0, mine)
     names = [experiment.name for experiment in experiments]
     data = None if data_dir is None else str(data_dir)
-    settings = json.dumps([other, str(store), names, profile, minutes, data])
+    settings = json.dumps([[other], str(store), names, profile, minutes, data])
     process = subprocess.Popen(
         [sys.executable, "-m", "hopscale_reproduction.alongside", settings],
         stdout=subprocess.DEVNULL,
@@ -71,8 +71,8 @@ def alongside(
 
 
 def main() -> None:
-    core, path, names, profile, minutes, data = json.loads(sys.argv[1])
-    os.sched_setaffinity(0, [core])
+    cores, path, names, profile, minutes, data = json.loads(sys.argv[1])
+    os.sched_setaffinity(0, cores)
     if jax.default_backend() != "cpu":
         return
     data_dir = None if data is None else Path(data)
