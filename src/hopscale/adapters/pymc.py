@@ -131,7 +131,9 @@ def _num_values(value: Any, model: Any) -> int:
     if _kind(var) == "bernoulli":
         return 2
     if _kind(var) == "categorical":
-        return int(model.compile_fn(var.owner.inputs[-1].shape[-1])(model.initial_point()))
+        (number,) = model.replace_rvs_by_values([var.owner.inputs[-1].shape[-1]])
+        settings = {"inputs": model.value_vars, "on_unused_input": "ignore"}
+        return int(model.compile_fn(number, **settings)(model.initial_point()))
     raise TypeError(
         f"hs.pymc.LBP moves Bernoulli and Categorical variables; {var.name} is neither. Leave it "
         "to another step method: pm.sample(step=[hs.pymc.LBP([...]), ...])."
