@@ -125,13 +125,14 @@ def _picture(picture: Picture, drawn: dict[str, str]) -> str:
     if name not in drawn:
         return f'<p class="missing">{caption} Not run.</p>'
     width = 58 * drawing.width(picture.chart) / drawing.WIDTH
+    narrow = " narrow" if len(picture.chart.panels) == 1 else ""  # fits a phone
     order = list(drawn).index(name)
     image = svg.inline(drawn[name], f"f{order}-", escape(picture.chart.title))
     return (
         f'<figure data-chart="{name}"><div class="views" role="group" aria-label="view">'
         '<button type="button" data-view="figure" aria-pressed="true">Figure</button>'
         '<button type="button" data-view="explore" aria-pressed="false">Explore</button></div>'
-        f'<div class="figure" style="max-width: {width:.1f}rem">{image}</div>'
+        f'<div class="figure{narrow}" style="max-width: {width:.1f}rem">{image}</div>'
         '<div class="explore" hidden></div>'
         f"<figcaption>{caption}</figcaption></figure>"
     )
