@@ -6,7 +6,6 @@ python tests/browser.py PAGES... [--pictures FOLDER]: open pages; what is wrong 
 
 import argparse
 import importlib
-import itertools
 import os
 import shutil
 import subprocess
@@ -104,26 +103,25 @@ def look(
     """What is wrong, by page and view; pages on which nothing is are left out."""
     wrong: dict[str, list[str]] = {}
     with running(browser) as chromium:
-        for file, width, scheme in itertools.product(files, widths, schemes):
-            page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        for width in widths:
+            page = chromium.new_page(viewport={"width": width, "height": 900})
             page.set_default_timeout(120_000)
-            found = _faults(page, file)
-            view = f"{width}-{scheme}"
-            if found:
-                wrong[f"{file.name} {view}"] = found
-            if pictures:
-                page.screenshot(path=pictures / f"{file.stem}-{view}.png")
-            page.close()
+            errors: list[str] = []
+            page.on("console", lambda m, e=errors: e.append(m.text) if m.type == "error" else None)
+            page.on("pageerror", lambda error, e=errors: e.append(str(error)))
+            for file in files:
+                errors.clear()
+                page.goto(file.resolve().as_uri())
+                for scheme in schemes:
+                    page.emulate_media(color_scheme=scheme)
+                    page.wait_for_timeout(50)
+                    view = f"{file.stem}-{width}-{scheme}"
+                    found = errors + [what for what, n in page.evaluate(LOOK).items() if n]
+                    if found:
+                        wrong[view] = found
+                    if pictures:
+                        page.screenshot(path=pictures / f"{view}.png")
     return wrong
-
-
-def _faults(page, file: Path) -> list[str]:
-    errors: list[str] = []
-    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(file.resolve().as_uri())
-    page.wait_for_timeout(50)
-    return errors + [what for what, number in page.evaluate(LOOK).items() if number]
 
 
 def main() -> int:
