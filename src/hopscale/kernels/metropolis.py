@@ -19,7 +19,7 @@ from hopscale import move as moves
 from hopscale import native, select
 from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange, where
 from hopscale.move import Choice, Move, State
-from hopscale.native.reference import log_acceptance
+from hopscale.native.paths import log_acceptance
 from hopscale.target import Target
 from hopscale.validate import choice
 

@@ -29,6 +29,15 @@ from hopscale.native.evaluations import (
     ising_update,
     rbm_inputs,
 )
+from hopscale.native.paths import (
+    Flags,
+    Sites,
+    order_log_prob,
+    repeated_log_prob,
+    scored_draws,
+    scored_order,
+    settle,
+)
 from hopscale.native.sweeps import (
     pair_fields,
     pair_update,
@@ -46,18 +55,18 @@ __all__ = [
     "ising",
     "ising_log_prob",
     "ising_update",
+    "order_log_prob",
     "pair_fields",
     "pair_update",
     "potts_energies",
     "potts_sweeps",
     "rbm_inputs",
+    "repeated_log_prob",
+    "settle",
     "spin_sweeps",
     "value_totals",
     "values_log_prob",
 ]
-
-Sites = Int[Array, " n"]
-Flags = Bool[Array, " n"]
 
 
 def step_key(key: Key[Array, ""], step: Int[Array, ""], chain: Int[Array, ""]):
@@ -182,7 +191,7 @@ def race(
         lambda so_far: race_of_clocks(clock_key, log_weights, length, so_far),
         so_far,
     )
-    return sites, chosen, _order_log_prob(log_weights, sites, chosen, length, backwards=False)
+    return sites, chosen, scored_order(log_weights, sites, chosen, length, backwards=False)
 
 
 def _draw_round(key, table: Table, length, so_far: Chosen) -> Chosen:
@@ -236,29 +245,6 @@ def flags(sites: Sites, length: Int[Array, ""]) -> Flags:
     return jnp.zeros(sites.size, bool).at[sites].max(counted)
 
 
-def order_log_prob(
-    values: Float[Array, " n"],
-    sites: Sites,
-    chosen: Flags,
-    length: Int[Array, ""],
-    *,
-    balance: Balance,
-    backwards: bool,
-) -> Float[Array, ""]:
-    """Log-probability that sites without replacement are chosen in this order."""
-    return _order_log_prob(balancing.apply(balance, values), sites, chosen, length, backwards)
-
-
-def _order_log_prob(log_weights, sites, chosen, length, backwards: bool):
-    counted = jnp.arange(sites.size) < length
-    rest = jax.nn.logsumexp(jnp.where(chosen, -jnp.inf, log_weights))
-    along = jnp.where(counted, log_weights.at[sites].get(mode="clip"), -jnp.inf)
-    left = jax.lax.cumlogsumexp(along, reverse=not backwards)
-    # A site without weight has probability 0, also where nothing else is left (-inf - -inf).
-    steps = jnp.where(along == -jnp.inf, -jnp.inf, along - jnp.logaddexp(left, rest))
-    return jnp.sum(jnp.where(counted, steps, 0.0))
-
-
 def repeated(
     key: Key[Array, ""], values: Float[Array, " n"], length: Int[Array, ""], *, balance: Balance
 ) -> tuple[Sites, Flags, Float[Array, ""]]:
@@ -269,83 +255,7 @@ def repeated(
     # Weights that cannot be summed: always the heaviest site.
     heaviest = jnp.argmax(jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights))
     sites = jnp.where(table.usable, sites, heaviest.astype(jnp.int32))
-    return sites, flags(sites, length), _repeated_log_prob(log_weights, sites, length)
-
-
-def repeated_log_prob(
-    values: Float[Array, " n"], sites: Sites, length: Int[Array, ""], *, balance: Balance
-) -> Float[Array, ""]:
-    """Log-probability of a sequence of draws with replacement."""
-    return _repeated_log_prob(balancing.apply(balance, values), sites, length)
-
-
-def _repeated_log_prob(log_weights, sites, length):
-    counted = jnp.arange(sites.size) < length
-    along = log_weights.at[sites].get(mode="clip")
-    total = jax.nn.logsumexp(log_weights)
-    steps = jnp.where(along == -jnp.inf, -jnp.inf, along - total)
-    return jnp.sum(jnp.where(counted, steps, 0.0))
-
-
-def log_acceptance(
-    log_prob_here: Float[Array, ""],
-    log_prob_there: Float[Array, ""],
-    log_forward: Float[Array, ""],
-    log_backward: Float[Array, ""],
-) -> tuple[Float[Array, ""], Bool[Array, ""]]:
-    """The log of the ratio by which a proposal is accepted, and whether it was invalid.
-
-    A proposal where the density is NaN or +inf, or whose way back is NaN, is rejected and
-    marked. One that leads to zero density, or that was drawn for want of sites with weight, is
-    rejected as any other.
-    """
-    impossible = log_prob_there == -jnp.inf
-    invalid = ~(log_prob_there < jnp.inf) | ((log_backward != log_backward) & ~impossible)
-    log_ratio = log_prob_there - log_prob_here + log_backward - log_forward
-    possible = (jnp.abs(log_forward) < jnp.inf) & ~impossible & ~invalid
-    return jnp.where(possible, log_ratio, -jnp.inf), invalid
-
-
-def settle(
-    uniform: Float[Array, ""],
-    log_forward: Float[Array, ""],
-    rest: Float[Array, ""],
-    length: Int[Array, ""],
-    values: Float[Array, " n"],
-    sites: Sites,
-    chosen: Flags,
-    there: tuple[Array, ...],
-    here: tuple[Array, ...],
-    *,
-    balance: Balance,
-    path: str,
-    order_log_prob=order_log_prob,
-    repeated_log_prob=repeated_log_prob,
-) -> tuple[Array, Array, Array, tuple[Array, ...]]:
-    """Score the way back from a proposal, and accept it or stay.
-
-    Args:
-        uniform: accept if it is below the acceptance ratio.
-        log_forward: log-probability of the way forth.
-        rest: log-probability of what the way back chooses beside its sites.
-        length, values, sites, chosen: of the way back, as `order_log_prob` takes them.
-        there, here: the arrays of the state proposed and of the present one, log-probabilities
-            first.
-        path: "forwards", "backwards" or "repeated".
-
-    Returns:
-        The log of the acceptance ratio, whether accepted, whether invalid; and the new state's
-        arrays.
-    """
-    if path == "repeated":
-        back = repeated_log_prob(values, sites, length, balance=balance)
-    else:
-        way = {"balance": balance, "backwards": path == "backwards"}
-        back = order_log_prob(values, sites, chosen, length, **way)
-    log_ratio, invalid = log_acceptance(here[0], there[0], log_forward, back + rest)
-    accepted = uniform < jnp.exp(log_ratio)
-    new = jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, here)
-    return log_ratio, accepted, invalid, new
+    return sites, flags(sites, length), scored_draws(log_weights, sites, length)
 
 
 def uniform(key: Key[Array, ""], length: Int[Array, ""], *, n: int) -> tuple[Sites, Flags]:

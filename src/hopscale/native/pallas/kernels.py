@@ -5,8 +5,8 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from hopscale.native import reference
 from hopscale.native.pallas import parts
+from hopscale.native.paths import log_acceptance
 
 
 def path(length_ref, input_ref, sites_ref, chosen_ref, log_prob_ref, *, n, **static):
@@ -31,7 +31,7 @@ def settle(
     length = jnp.minimum(length_ref[0], n)
     back = score_path(length, input_ref, sites_ref, chosen_ref, n=n, tile=tile, **static)
     log_probs = here[0][0], there[0][0]
-    log_ratio, invalid = reference.log_acceptance(*log_probs, forward_ref[0], back + rest_ref[0])
+    log_ratio, invalid = log_acceptance(*log_probs, forward_ref[0], back + rest_ref[0])
     accepted = uniform_ref[0] < jnp.exp(log_ratio)
     log_ratio_ref[0], accepted_ref[0], invalid_ref[0] = log_ratio, accepted, invalid
 
