@@ -29,8 +29,12 @@ def ebm(
         str, Option(help="of convolutions: default (TF32 on a GPU), highest or bfloat16")
     ] = "default",
     start: Annotated[
-        str, Option(help="of convolutions' weights: he, or uniform as in the literature")
-    ] = "he",
+        str | None,
+        Option(
+            help="of convolutions' weights: uniform, as in the literature, or he [uniform; he]",
+            **UNSET,
+        ),
+    ] = None,
     sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
     balance: Annotated[
         str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", **UNSET)
@@ -126,6 +130,7 @@ def ebm(
     network = recipe.network if network is None else network
     channels = recipe.channels if channels is None else channels
     iterations = recipe.iterations if iterations is None else iterations
+    start = recipe.start if start is None else start
     energy = networks.by_name(network, images.shape, channels, seed, precision, start)
     notes = {
         "network": network,

@@ -13,16 +13,20 @@ class Recipe:
     """A network, for how long it learns, and how."""
 
     network: str
+    start: str  # of the weights
     channels: int
     iterations: int
     settings: PCD
 
 
 # Grathwohl et al. (2021): images of 28 x 28.
-LITERATURE = Recipe(network="resnet", channels=64, iterations=50_000, settings=PCD())
+LITERATURE = Recipe(
+    network="resnet", start="uniform", channels=64, iterations=50_000, settings=PCD()
+)
 # Seconds on a CPU, for images such as the embedded digits.
 SMALL = Recipe(
     network="mlp",
+    start="he",  # of convolutions, if there are any
     channels=64,
     iterations=5_000,
     settings=PCD(steps=10, rate=1e-3, warmup=500, buffer=1_000, average=0.998),
