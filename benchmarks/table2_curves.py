@@ -19,7 +19,6 @@ GAPS = {
     "LBP_b-1:5": ("LBP-1, barker, 5", "#56b4e9", "-"),
     "LBP_b-1:20": ("LBP-1, barker, 20", "#56b4e9", "--"),
     "ALBP_b:20": ("ALBP, barker, 20", "#0072b2", "--"),
-    "ALBP_b:30": ("ALBP, barker, 30", "#0072b2", "-"),
     "ALBP_s:5": ("ALBP, √t, 5", "#d55e00", "-"),
     "ALBP_s:15": ("ALBP, √t, 15", "#d55e00", "--"),
 }
