@@ -88,17 +88,6 @@ INLINE Keys fold_in(const Keys& key, uint32_t data) {
   return folded;
 }
 
-// exp(x) for |x| <= 80, as `exponential`.
-INLINE Floats8 exponential(Floats8 x) {
-  constexpr float round = 0x1.8p23f, log2_high = 0x1.62e4p-1f, log2_low = 1.42860677e-6f;
-  const Floats8 shifted = x * 1.44269504f + round;
-  const Floats8 k = shifted - round;
-  const Floats8 r = (x - k * log2_high) - k * log2_low;
-  const Floats8 square = r * r;
-  Floats8 sum = square * (1.0f / 720) + (r * (1.0f / 120) + 1.0f / 24);
-  sum = square * sum + (r * (1.0f / 6) + 0.5f);
-  sum = square * sum + (r + 1.0f);
-  return sum * (Floats8)(((Words8)shifted << 23) + 0x3F800000u);
-}
+INLINE Floats8 exponential(Floats8 x) { return exponential_of<Floats8, Words8>(x); }
 
 }  // namespace hopscale

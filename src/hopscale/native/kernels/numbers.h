@@ -114,17 +114,19 @@ INLINE float uniform_number(uint32_t word) {
 // exp(x) for |x| <= 80, to about two units in the last place; NaN stays NaN, and other x give some
 // number or other. x = k log 2 + r: adding 1.5 * 2^23 rounds to the integer k, and leaves it in the
 // low bits, from where it is shifted into an exponent.
-INLINE float exponential(float x) {
+template <typename Float, typename Word>  // one number, or a vector of them
+INLINE Float exponential_of(Float x) {
   constexpr float round = 0x1.8p23f, log2_high = 0x1.62e4p-1f, log2_low = 1.42860677e-6f;
-  const float shifted = x * 1.44269504f + round;
-  const float k = shifted - round;
-  const float r = (x - k * log2_high) - k * log2_low;
-  const float square = r * r;
-  float sum = square * (1.0f / 720) + (r * (1.0f / 120) + 1.0f / 24);
+  const Float shifted = x * 1.44269504f + round;
+  const Float k = shifted - round;
+  const Float r = (x - k * log2_high) - k * log2_low;
+  const Float square = r * r;
+  Float sum = square * (1.0f / 720) + (r * (1.0f / 120) + 1.0f / 24);
   sum = square * sum + (r * (1.0f / 6) + 0.5f);
   sum = square * sum + (r + 1.0f);
-  return sum * bit_cast<float>((bit_cast<uint32_t>(shifted) << 23) + 0x3F800000u);
+  return sum * bit_cast<Float>((bit_cast<Word>(shifted) << 23) + 0x3F800000u);
 }
+INLINE float exponential(float x) { return exponential_of<float, uint32_t>(x); }
 
 // log(x) for positive x that is not subnormal, to about two units in the last place. x = 2^k m with m
 // around 1, and log m = 2 artanh(t) for t = (m - 1) / (m + 1), at most 0.172.
