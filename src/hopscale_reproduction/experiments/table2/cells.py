@@ -42,7 +42,8 @@ class Profile:
         network, channels, precision, start: of the models.
         iterations, learning_rate, learning_rate_warmup, average, buffer: of the training.
         counts: the numbers of steps to choose from.
-        reference: the number of steps of the reference.
+        reference, reference_precision: the number of steps of the reference, and its precision,
+            which may be higher than that of the others.
         seeds: one model each.
         margin: nats below the reference that are near enough.
         chains, betas, repeats, resample, components, settle: of the estimate of log Z, from two
@@ -60,6 +61,7 @@ class Profile:
     precision: str
     counts: tuple[int, ...]
     reference: int
+    reference_precision: str
     seeds: tuple[int, ...]
     margin: float
     chains: int
@@ -84,6 +86,7 @@ PROFILES = {
         precision="default",
         counts=(1, 2, 3, 4, 5, 6, 8, 10, 15, 20),
         reference=20,
+        reference_precision="default",
         seeds=(0, 1),
         margin=0.3,
         chains=100,
@@ -108,6 +111,7 @@ PROFILES = {
         precision="bfloat16",
         counts=(5, 15, 20, 30, 40, 60, 80, 90, 100),  # those of the paper's table
         reference=15,
+        reference_precision="default",
         seeds=(0,),
         margin=5.0,
         chains=200,
@@ -136,7 +140,7 @@ class TrainingCell:
     def settings(self) -> dict[str, Any]:
         """Everything that decides the result."""
         shared = dataclasses.asdict(self.profile)
-        for name in ("data", "counts", "reference", "seeds", "margin"):
+        for name in ("data", "counts", "reference", "reference_precision", "seeds", "margin"):
             del shared[name]
         shared["rate"] = shared.pop("learning_rate")
         shared["warmup"] = shared.pop("learning_rate_warmup")
@@ -166,6 +170,7 @@ class TrainingCell:
 
 def references(profile: Profile, data: str) -> list[TrainingCell]:
     """The models of a data set's reference."""
+    precise = dataclasses.replace(profile, precision=profile.reference_precision)
     return [
-        TrainingCell(profile, data, REFERENCE, profile.reference, seed) for seed in profile.seeds
+        TrainingCell(precise, data, REFERENCE, profile.reference, seed) for seed in profile.seeds
     ]

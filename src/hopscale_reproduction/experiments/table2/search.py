@@ -76,7 +76,9 @@ class Search:
         self.profile, self.find = profile, find
 
     def models(self, data: str, column: str, steps: int) -> list[TrainingCell]:
-        """The models of one number of steps, a seed each."""
+        """The models of one number of steps, a seed each; the reference's are among them."""
+        if (column, steps) == (REFERENCE, self.profile.reference):
+            return references(self.profile, data)
         return [
             TrainingCell(self.profile, data, column, steps, seed) for seed in self.profile.seeds
         ]

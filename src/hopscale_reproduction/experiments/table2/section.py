@@ -1,5 +1,8 @@
 """What the report says of Table 2: the claim, the table, every model, pictures."""
 
+import itertools
+from collections.abc import Sequence
+
 from hopscale_reproduction.experiments.table2.cells import COLUMNS
 from hopscale_reproduction.experiments.table2.results import (
     LOOKS,
@@ -11,6 +14,7 @@ from hopscale_reproduction.experiments.table2.results import (
     steps,
     trained,
 )
+from hopscale_reproduction.experiments.table2.search import FewestSteps
 from hopscale_reproduction.report.blocks import (
     Block,
     Claim,
@@ -24,6 +28,7 @@ from hopscale_reproduction.report.blocks import (
 )
 from hopscale_reproduction.snapshot import Snapshot
 
+PAIRS = (("barker", "ALBP_b", "LBP_b-1"), ("√t", "ALBP_s", "LBP_s-1"))
 PICTURES = {
     "samples": "from the replay buffer",
     "long-run": "long-run chains of adaptive LBP from the base distribution",
@@ -35,27 +40,39 @@ def claim(snapshot: Snapshot) -> Claim:
     text = "ALBP trains deep EBMs with half the steps of LBP-1 or fewer"
     search = search_in(snapshot)
     found = {(item.data, item.column): item.ours for item in steps(search)}
-    parts, halves, most = [], [], search.profile.counts[-1]
-    for data in dict.fromkeys(data for data, _ in found):
-        for name, adaptive, single in (
-            ("barker", "ALBP_b", "LBP_b-1"),
-            ("√t", "ALBP_s", "LBP_s-1"),
-        ):
-            few, many = found[data, adaptive], found[data, single]
-            if few is None or many is None or (few.steps is None and few.above < most):
-                continue
-            bound = many.above if many.steps is None else many.steps
-            half = few.steps is not None and 2 * few.steps <= bound
-            if not half and many.steps is None and many.above < most:
-                continue  # what is yet to be tried decides
-            parts.append(f"{data}, {name}: {few} against {many}")
-            halves.append(half)
+    parts, halves, open_ones = [], [], []
+    for data, (name, adaptive, single) in itertools.product(search.profile.data, PAIRS):
+        few, many = found[data, adaptive], found[data, single]
+        half = _half(few, many, search.profile.counts[-1])
+        if half is None:
+            open_ones.append(f"{data}, {name}")
+            continue
+        parts.append(f"{data}, {name}: {few} against {many}")
+        halves.append(half)
     if not parts:
         begun = bool(trained(search))
         why = "Too few models were trained to tell." if begun else ""
         return Claim("training", text, why, "too short" if begun else "not run")
-    status = "yes" if all(halves) else "partly" if any(halves) else "no"
-    return Claim("training", text, f"{'; '.join(parts)}.", status)
+    told = f"{'; '.join(parts)}; {_number_of_seeds(search.profile.seeds)}."
+    if open_ones:
+        told += f" Not judged: {'; '.join(open_ones)}."
+    status = "partly" if any(halves) else "no"
+    return Claim("training", text, told, "yes" if all(halves) and not open_ones else status)
+
+
+def _half(few: FewestSteps | None, many: FewestSteps | None, most: int) -> bool | None:
+    """Whether one number is at most half of the other; None where that is not known yet."""
+    if few is None or many is None or (few.steps is None and few.above < most):
+        return None
+    bound = many.above if many.steps is None else many.steps
+    half = few.steps is not None and 2 * few.steps <= bound
+    if not half and many.steps is None and many.above < most:
+        return None  # what is yet to be tried decides
+    return half
+
+
+def _number_of_seeds(seeds: Sequence[int]) -> str:
+    return "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds, all of which must train"
 
 
 def blocks(snapshot: Snapshot) -> list[Block]:
