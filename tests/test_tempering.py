@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 import equinox as eqx
 import jax
@@ -22,11 +22,13 @@ from small import FALSE_ALARM
 # -- All levels together, enumerated. -------------------------------------------------------------
 
 
+@cache  # one for all: what is compiled for it is shared
 def bits() -> hs.Target:
     """Two bits that like to be equal."""
     return hs.LogDensity(lambda x: 1.5 * (2 * x[0] - 1) * (2 * x[1] - 1) + 0.4 * x[0], (2,))
 
 
+@cache
 def values() -> hs.Target:
     """Two sites of three values."""
     rng = np.random.default_rng(5)
@@ -153,9 +155,13 @@ def test_broken_swaps_fail_that_test(x64, broken):
     assert np.abs(joint.stationary @ joint.step(True) - joint.stationary).max() > 1e-4
 
 
-def test_a_step_draws_by_those_probabilities(x64):
-    joint, draws = tempering("bits"), 30_000
-    kernel, target = joint.kernel, bits()
+def test_a_step_draws_by_those_probabilities():
+    """Enumerated in double precision; drawn in single, by the kernels that runs have."""
+    with jax.enable_x64(True):
+        joint = tempering("bits")
+        probabilities = {even: joint.step(even) for even in (True, False)}
+    kernel, target, draws = joint.kernel, bits.__wrapped__(), 30_000
+    steps = jax.tree.map(lambda a: jnp.asarray(np.asarray(a, np.float32)), joint.ladder)
     levels = jnp.asarray([[0, 1], [1, 0], [1, 1]], jnp.int8)
     at = int(np.ravel_multi_index((1, 2, 3), (4,) * 3))
 
@@ -166,15 +172,15 @@ def test_a_step_draws_by_those_probabilities(x64):
         state = state._replace(
             levels=state.levels._replace(x=levels, evaluation=evaluation), even=even
         )
-        step = partial(kernel.step, target=target, state=state, scale=joint.ladder)
+        step = partial(kernel.step, target=target, state=state, scale=steps)
         found, _ = jax.vmap(lambda key: step(key))(keys)
         return found.levels.x, found.x
 
-    for even in (True, False):
+    for even, matrix in probabilities.items():
         x, cold = after(jax.random.split(jax.random.key(4), draws), jnp.asarray(even))
         np.testing.assert_array_equal(x[:, -1], cold)
         digits = np.asarray(x).reshape(draws, -1) @ 2 ** np.arange(5, -1, -1)
-        expected = draws * joint.step(even)[at]
+        expected = draws * matrix[at]
         observed = np.bincount(digits, minlength=64)
         assert not observed[expected < 1e-9].any()
         assert check._chi_square(observed, expected, FALSE_ALARM)
@@ -278,6 +284,41 @@ def test_a_tempered_run_goes_on_bit_for_bit(tempered, tmp_path):
         same(loaded.extend(3_500, progress=False), tempered)
 
 
+ROWS, WIDTH = 3, 4
+
+
+def lattice(kind: str) -> hs.Target:
+    """Cold spins; the numbers alone differ, so that runs share a program."""
+    rng, shapes = np.random.default_rng(1), [(ROWS - 1, WIDTH), (ROWS, WIDTH - 1)]
+    down, right = {
+        "below the critical temperature": [np.full(shape, 0.9) for shape in shapes],
+        "glass": [2.5 * rng.choice([-1.0, 1.0], shape) for shape in shapes],
+        "frustrated": [3.0 * rng.normal(size=shape) for shape in shapes],
+    }[kind]
+    return hs.Ising(np.full((ROWS, WIDTH), 0.02), (down, right))
+
+
+def lattice_log_z(target: hs.Ising) -> float:
+    states = np.arange(2 ** (ROWS * WIDTH))[:, None] >> np.arange(ROWS * WIDTH) & 1
+    s = 2.0 * states.reshape(-1, ROWS, WIDTH) - 1.0
+    down, right = (np.asarray(a, np.float64) for a in target.coupling)
+    log_prob = np.sum(0.02 * s, axis=(1, 2)) + np.sum(down * s[:, 1:] * s[:, :-1], axis=(1, 2))
+    return np.logaddexp.reduce(log_prob + np.sum(right * s[:, :, 1:] * s[:, :, :-1], axis=(1, 2)))
+
+
+@pytest.mark.parametrize("kind", ["below the critical temperature", "glass", "frustrated"])
+def test_the_advice_is_right(kind):
+    """Without tempering a warning that names it; with it no warning, and the right log Z."""
+    target, settings = lattice(kind), {"chains": 20, "warmup": 500, "key": 0, "progress": False}
+    with pytest.warns(hs.ConvergenceWarning, match=r"temper=hs\.Tempering\(\)"):
+        hs.sample(target, hs.Gibbs(), draws=500, **settings)
+    run = hs.sample(target, hs.Gibbs(), temper=hs.Tempering(levels=8), draws=4_000, **settings)
+    assert run.warnings == ()
+    assert run.tempering is not None
+    away = run.tempering.log_z - lattice_log_z(target)
+    assert abs(away) < 4.5 * run.tempering.log_z_error < 0.2
+
+
 def test_the_number_of_levels_is_found():
     target = hs.Bernoulli(np.full(64, 0.9))
     with warnings.catch_warnings():
@@ -293,16 +334,16 @@ def test_the_number_of_levels_is_found():
 BAD = {
     "at least 2": lambda: hs.Tempering(levels=1),
     "'uniform' or 'fitted'": lambda: hs.Tempering(reference="exact"),
-    "the class Tempering": lambda: hs.sample(bits(), temper=hs.Tempering),  # type: ignore[arg-type]
-    "needs a kernel": lambda: hs.sample(bits(), hs.Tempering()),
+    "the class Tempering": lambda: hs.sample(TWO_MODES, temper=hs.Tempering),  # type: ignore[arg-type]
+    "needs a kernel": lambda: hs.sample(TWO_MODES, hs.Tempering()),
     "tempered already": lambda: hs.sample(
-        bits(), hs.Tempering(kernel=hs.LBP()), temper=hs.Tempering()
+        TWO_MODES, hs.Tempering(kernel=hs.LBP()), temper=hs.Tempering()
     ),
     "moves among some states only": lambda: hs.sample(
-        bits(), hs.Swap(ones=1), temper=hs.Tempering(levels=3)
+        TWO_MODES, hs.Swap(ones=1), temper=hs.Tempering(levels=3)
     ),
     "an hs.RBM; got Tempered": lambda: hs.sample(
-        bits(), hs.BlockGibbs(), temper=hs.Tempering(levels=3)
+        TWO_MODES, hs.BlockGibbs(), temper=hs.Tempering(levels=3)
     ),
 }
 
