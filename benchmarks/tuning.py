@@ -89,6 +89,15 @@ def deep_ebm(size: int, config: str) -> hs.Target:
     return hs.learn.load_model(deep_ebm.checkpoint, network)  # type: ignore[attr-defined]
 
 
+def first_states(case: Case) -> np.ndarray | None:
+    """Where chains start, if not at random: those of a deep EBM where training left them."""
+    if case.target != "deep ebm":
+        return None
+    from hopscale.learn import checkpoint, packing
+
+    return packing.load_samples(checkpoint.find(deep_ebm.checkpoint), (28, 28))  # type: ignore[attr-defined]
+
+
 TARGETS = {
     "bernoulli": hs.paper.bernoulli,
     "ising": hs.paper.ising,
@@ -133,12 +142,15 @@ def device_cases() -> list[Case]:
 
 
 @eqx.filter_jit
-def scales_of(target, kernel, tuner, keys, chains: int, steps):
+def scales_of(target, kernel, tuner, keys, chains: int, steps, states=None):
     """The scale with which a tuner would draw, after each step, for each key."""
 
     def one(key):
         key_init, key_run = jax.random.split(key)
-        x = jax.random.randint(key_init, (chains, *target.shape), 0, target.num_states)
+        if states is None:
+            x = jax.random.randint(key_init, (chains, *target.shape), 0, target.num_states)
+        else:
+            x = states[jax.random.randint(key_init, (chains,), 0, len(states))]
         program = loop.Program(key=key_run, target=target, kernel=kernel, tuner=tuner)
 
         def visit(row, active, chains, info, scales):
@@ -161,7 +173,9 @@ def trajectories(case: Case, tuner, seeds: int, steps: int) -> np.ndarray:
     target, kernel = case.make()
     tuner = fitted(tuner, kernel.scale_range(target))
     keys = jax.random.split(jax.random.key(17), seeds)
-    found = scales_of(target, kernel, tuner, keys, case.chains, jnp.asarray(steps))
+    states = first_states(case)
+    states = None if states is None else jnp.asarray(states)
+    found = scales_of(target, kernel, tuner, keys, case.chains, jnp.asarray(steps), states)
     return np.asarray(found)[:, :steps]
 
 
@@ -195,6 +209,10 @@ def curve(case: Case, around: float, each: int = 30, draws: int = 400) -> Curve:
     grid = np.unique(np.clip(around * np.exp(GRID), scales.low, scales.tuned_high).round(4))
     by_chain = np.repeat(grid, each)
     settings: dict[str, Any] = {"chains": len(by_chain), "progress": False, "key": 5}
+    if (states := first_states(case)) is not None:
+        settings["init"] = states[
+            np.random.default_rng(0).integers(len(states), size=len(by_chain))
+        ]
     if not kernel.informed:  # a random walk would take too long from random states
         first = hs.sample(target, hs.LBP(), warmup=500, draws=1, **settings)
         settings["init"] = first.last

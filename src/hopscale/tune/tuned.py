@@ -4,8 +4,8 @@ In the paper's limits the log acceptance ratio is normal, $\mathcal N(-s^2/2, s^
 $s = c R^p$, whence acceptance $a = 2\Phi(-s/2)$ and jump distance $\rho = R\,a$. So acceptance
 gives s, and s at one scale gives the scale of any other s. Two loops make use of it:
 
-- The fast one holds the acceptance rate that belongs to a given s, by Newton steps in log R; far
-  from equilibrium, where acceptance misleads, it holds s itself, the spread of log ratios.
+- The fast one holds the acceptance rate that belongs to a given s, by Newton steps in log R. Far
+  from equilibrium that is the rate which the same log ratios would have in equilibrium.
 - The slow one moves s, and with it the rate to hold, to where the slope of the jump distance
   against log R, measured by steps at slightly smaller and larger scales, is zero.
 
@@ -26,7 +26,8 @@ from hopscale.tune.tuner import Tuner, TunerState, check_rate
 
 POOL = 16  # acceptances that a look at the rate needs, at least
 PRIOR = 2.0  # acceptances at the expected rate that each look begins with
-PRIOR_SPREAD = 2.0  # log ratios before their spread counts as much as the mean acceptance
+SETTLED = 2.0  # moves of every site, after which chains are taken to be near equilibrium
+SHIFTS = np.geomspace(0.01, 30.0, 24)  # of log ratios, tried in search of equilibrium
 LONGEST = np.log(8.0)  # move of the log scale, by one look
 LOSS = 0.001  # share of the jump distance that the noise of log R may cost
 
@@ -49,7 +50,7 @@ class Law(NamedTuple):
         curvature: minus the second derivative of log jump distance against log R at the best R.
         variance: of one chain's acceptance probability there, in units of its mean squared: how
             noisy log R is when found from the mean of one.
-        early_variance: the same, when found by `_early_error` from one log ratio.
+        early_variance: the same, when found by `_in_equilibrium` from one log ratio; measured.
     """
 
     exponent: float
@@ -68,7 +69,7 @@ class Law(NamedTuple):
             exponent=exponent,
             curvature=exponent**2 * h * (1 / mills[1] + h * (1 / mills[1] - h) / mills[1]),
             variance=(rate / 2 + (1 - rate / 2) * mills[3] / mills[-1]) / rate**2 - 1,
-            early_variance=(np.pi / 2 - 1) / exponent**2,
+            early_variance=(0.6 + h + h * h) / exponent**2,
         )
 
 
@@ -79,15 +80,15 @@ class Pool(NamedTuple):
         count: acceptance probabilities.
         accepted: their sum.
         expected: what it should be.
-        ratios: log ratios that are numbers, one less for each step: their mean is not given.
-        spread: how far they are from their mean, in units of the s that is expected, summed up.
+        certain: how many would be 1 if log ratios, less their mean, were shifted down by `SHIFTS`.
+        others: the sum of the others then.
     """
 
     count: Float[Array, ""]
     accepted: Float[Array, ""]
     expected: Float[Array, ""]
-    ratios: Float[Array, ""]
-    spread: Float[Array, ""]
+    certain: Float[Array, " shifts"]
+    others: Float[Array, " shifts"]
 
 
 class Slope(NamedTuple):
@@ -178,7 +179,7 @@ class Tuned(Tuner):
             travelled=number(),
             landed=number(0, jnp.int32),
             average=number(start),
-            pool=Pool(*(number() for _ in Pool._fields)),
+            pool=_empty(dtype),
             slope=Slope(looks=number(0, jnp.int32), jump=number(), gap=number(), level=number()),
         )
         return TunerState(scale=number(scales.start), memory=memory)
@@ -211,21 +212,21 @@ def _hold_rate(memory: Memory, law: Law, at, info: Info, ends) -> Memory:
     chains = info.accept_prob.size
     # What s should be where this step was, a little off the centre.
     log_s = memory.log_s + law.exponent * (at - memory.log_scale)
-    ratios, spread = _spread(info.log_ratio, at.dtype)
+    certain, others = _shifted(info.log_ratio, at.dtype)
     pool = Pool(
         count=memory.pool.count + chains,
         accepted=memory.pool.accepted + jnp.sum(info.accept_prob),
         expected=memory.pool.expected + chains * _acceptance(log_s),
-        ratios=memory.pool.ratios + ratios,
-        spread=memory.pool.spread + spread * jnp.exp(-log_s),
+        certain=memory.pool.certain + certain,
+        others=memory.pool.others + others,
     )
-    look, early = pool.count >= POOL, jnp.exp(jnp.minimum(1.0 - memory.travelled, 0.0))
-    share = early * pool.ratios / (pool.ratios + PRIOR_SPREAD)
-    error = _error(pool, law)
+    look, early = pool.count >= POOL, jnp.exp(jnp.minimum(SETTLED - memory.travelled, 0.0))
+    early = early if info.log_ratio is not None and chains > 1 else 0.0
     # Chains that climb accept too much, never too little.
-    error = share * jnp.minimum(_early_error(pool, law), error) + (1.0 - share) * error
+    accepted = jnp.minimum(_in_equilibrium(pool), pool.accepted)
+    error = _error(pool, early * accepted + (1.0 - early) * pool.accepted, law)
     turns = memory.turns + (look & (error * memory.error < 0))
-    noise = share**2 * law.early_variance + (1.0 - share) ** 2 * law.variance
+    noise = early**2 * law.early_variance + (1.0 - early) ** 2 * law.variance
     steady = jnp.minimum(_steady(law, noise / max(chains, POOL)), 0.5)
     gain = jnp.maximum(1.0 / (1.0 + turns.astype(error.dtype)), steady)
     return memory._replace(
@@ -236,37 +237,48 @@ def _hold_rate(memory: Memory, law: Law, at, info: Info, ends) -> Memory:
     )
 
 
-def _spread(log_ratio: Float[Array, " chains"] | None, dtype):
-    r"""How many log ratios are numbers, less one, and how far they are from their mean, in all.
-
-    For n normal ones of deviation s, $E|x - \bar x| = s \sqrt{2/\pi} \sqrt{1 - 1/n}$; multiplied
-    such that the sum has mean (n - 1) s.
-    """
-    if log_ratio is None or log_ratio.size < 2:
-        return jnp.zeros((), dtype), jnp.zeros((), dtype)
-    number = jnp.isfinite(log_ratio)
-    count = jnp.maximum(jnp.sum(number), 1).astype(dtype)
-    mean = jnp.sum(jnp.where(number, log_ratio, 0.0)) / count
-    apart = jnp.sum(jnp.where(number, jnp.abs(log_ratio - mean), 0.0))
-    factor = jnp.sqrt(np.pi / 2 * (1.0 - 1.0 / count))
-    return count - 1.0, (factor * apart).astype(dtype)
+def _empty(dtype) -> Pool:
+    one, all_shifts = jnp.zeros((), dtype), jnp.zeros(len(SHIFTS), dtype)
+    return Pool(*(jnp.array(a) for a in (one, one, one, all_shifts, all_shifts)))
 
 
-def _error(pool: Pool, law: Law):
+def _error(pool: Pool, accepted, law: Law):
     """By how much log R is too small, from the mean acceptance."""
     expected = pool.expected / pool.count
-    found = (pool.accepted + PRIOR * expected) / (pool.count + PRIOR)
+    found = (accepted + PRIOR * expected) / (pool.count + PRIOR)
     return _bounded((_log_s(expected) - _log_s(found)) / law.exponent)
 
 
-def _early_error(pool: Pool, law: Law):
-    r"""The same where chains are still far from equilibrium: from the spread of log ratios.
+def _shifted(log_ratio: Float[Array, " chains"] | None, dtype):
+    """`Pool.certain` and `Pool.others` of one step; impossible proposals count for neither."""
+    if log_ratio is None or log_ratio.size < 2:
+        return jnp.zeros(len(SHIFTS), dtype), jnp.zeros(len(SHIFTS), dtype)
+    number = jnp.isfinite(log_ratio)
+    count = jnp.maximum(jnp.sum(number), 2).astype(dtype)
+    mean = jnp.sum(jnp.where(number, log_ratio, 0.0)) / count
+    # Apart from their own mean they are a little nearer than apart from the law's.
+    apart = jnp.where(number, (log_ratio - mean) * jnp.sqrt(count / (count - 1.0)), -jnp.inf)
+    above = apart[:, None] > SHIFTS[None].astype(dtype)
+    others = jnp.where(above, 0.0, jnp.exp(jnp.minimum(apart, 2 * SHIFTS[-1]))[:, None])
+    return jnp.sum(above, axis=0).astype(dtype), jnp.sum(others, axis=0) * np.exp(-SHIFTS)
 
-    They are then $\mathcal N(\mu, s^2)$ with a larger $\mu$ than $-s^2/2$, and acceptance is high
-    because chains climb; but s is nearly what it will be.
+
+def _in_equilibrium(pool: Pool) -> Float[Array, ""]:
+    r"""The sum of acceptances that the same log ratios x would have in equilibrium.
+
+    Chains that climb accept nearly everything: their log ratios are larger, but no more apart
+    than they will be. By detailed balance in equilibrium
+
+    $$E[e^x; x < 0] = P(x > 0),$$
+
+    so they are shifted to where that holds. Between two of `SHIFTS`, a line.
     """
-    found = jnp.maximum(pool.spread, 1e-6) / jnp.maximum(pool.ratios, 1.0)
-    return _bounded(-jnp.log(found) / law.exponent)
+    gap, total = pool.others - pool.certain, pool.others + pool.certain
+    after = jnp.where(jnp.any(gap >= 0), jnp.argmax(gap >= 0), len(SHIFTS) - 1)
+    before = jnp.maximum(after - 1, 0)
+    share = -gap[before] / jnp.maximum(gap[after] - gap[before], 1e-6)
+    share = jnp.clip(share, 0.0, 1.0)
+    return (1.0 - share) * total[before] + share * total[after]
 
 
 def _bounded(error):
@@ -279,7 +291,7 @@ def _follow_slope(memory: Memory, law: Law, at, jump, cost, ends) -> Memory:
     Not before chains have moved twice as many sites as there are: until then what moves them
     furthest is not what would in equilibrium.
     """
-    active, slope, side = memory.travelled > 2.0, memory.slope, _side(memory.step)
+    active, slope, side = memory.travelled > SETTLED, memory.slope, _side(memory.step)
     mean = jnp.mean(jump).astype(at.dtype)
     share = jnp.maximum(1.0 / (1.0 + memory.step.astype(at.dtype)), 0.02)
     slope = slope._replace(
