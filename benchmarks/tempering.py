@@ -20,6 +20,8 @@ import hopscale as hs
 
 warnings.simplefilter("ignore", hs.ConvergenceWarning)
 
+KEEP = 1_000  # draws between two states that are saved
+
 
 def lattice_log_z(field: np.ndarray, down: np.ndarray, right: np.ndarray) -> float:
     """log Z of spins on an open lattice, site by site: all states of the last row's width."""
@@ -162,7 +164,7 @@ def run_case(name: str, options: argparse.Namespace) -> None:
         warmup=options.warmup,
         draws=options.draws,
         record=record,
-        keep="last" if name == "rbm" else None,
+        keep=min(KEEP, options.draws) if options.save else None,
         key=options.seed,
     )
     report(name, run, truth, options, time.process_time() - cpu)
@@ -237,7 +239,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="without tempering")
     parser.add_argument("--minutes", type=float, default=0.0, help="go on for that long")
     parser.add_argument("--cost", action="store_true", help="of levels, in runs")
-    parser.add_argument("--save", help="an .npz file for the last states (rbm)")
+    parser.add_argument("--save", help="an .npz file for every 1,000th state")
     options = parser.parse_args()
     if options.cost:
         return cost(options)
