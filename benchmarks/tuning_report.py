@@ -92,7 +92,7 @@ def table(path: Path, page: Path) -> None:
             *(f"{late}{times:.3g}", new["steps_worst"]),
             *(new["efficiency"], new["efficiency_worst"]),
         ]
-        rows.append(f"| {' | '.join(cells)} |")
+        rows.append(f"| {' | '.join(cell or '-' for cell in cells)} |")
     text = page.read_text()
     before, rest = text.split(BEGIN)
     page.write_text(before + BEGIN + "\n" + "\n".join(rows) + "\n" + END + rest.split(END)[1])
