@@ -1,6 +1,5 @@
 """hopscale reproduce, report and results: the paper's experiments, and what they gave."""
 
-import contextlib
 import json
 import sys
 from pathlib import Path
@@ -54,7 +53,6 @@ def reproduce(
 
     Examples: `hopscale reproduce`, `hopscale reproduce ising order --profile paper`
     """
-    from hopscale_reproduction.alongside import alongside, pays
     from hopscale_reproduction.experiments import named
     from hopscale_reproduction.runner import Runner
     from hopscale_reproduction.store import Store
@@ -62,11 +60,8 @@ def reproduce(
     _check_profile(profile)
     wanted = named(names or ["default"], profile)
     _make(out)
-    with Store(out / STORE) as store, contextlib.ExitStack() as stack:
+    with Store(out / STORE) as store:
         runner = Runner(store, profile, minutes, data_dir=data_dir)
-        if pays(wanted, profile, runner.find):
-            second = stack.enter_context(alongside(store.path, wanted, profile, minutes, data_dir))
-            stack.callback(lambda: second.terminate() if runner.over else None)
         outcomes = runner.run(wanted)
         for experiment in wanted:
             if experiment.summary is not None and not as_json:

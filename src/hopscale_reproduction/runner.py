@@ -85,7 +85,7 @@ class Runner:
         """
         outcomes: dict[int, Outcome] = {}  # by place
         places = range(len(experiments))
-        # A process alongside may be at some of them: what it runs is run now, too.
+        # Another process may be at some of them: what it runs meanwhile counts, too.
         before = [self._stored(experiment) for experiment in experiments]
         before = [self._stored(experiment) for experiment in experiments]
         with self.store.renewing():

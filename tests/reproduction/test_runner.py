@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
-from stores import plain
 from typer.testing import CliRunner
 
 import hopscale as hs
 from hopscale import cli
 from hopscale.paper import instances
-from hopscale_reproduction import alongside, experiments, runner
+from hopscale_reproduction import experiments, runner
 from hopscale_reproduction.cells import digest, table_cell
 from hopscale_reproduction.experiment import Experiment
 from hopscale_reproduction.experiments import EXPERIMENTS, finite, named
@@ -91,35 +90,6 @@ def test_cells_claimed_by_another_process_are_waited_for(tmp_path, monkeypatch):
         )
         outcome = Runner(mine, "quick").run([only])[0]
         assert (outcome.ran, outcome.complete) == (1, True)  # by the other process
-
-
-def test_the_process_alongside_begins_with_procedures_and_ends_with_batches(tmp_path, monkeypatch):
-    class Counted:
-        def run(self, cell, context):
-            return {**plain(), "order": len(context_rows())}
-
-        def stored(self, cell, results, context):
-            pass
-
-    alone = table_cell("bernoulli", 20, "C2", "rwm", "", seed=7, **TINY)
-    procedure = Experiment(
-        name="alone", title="Alone", cells=lambda profile, find: [alone], procedure=Counted()
-    )
-    monkeypatch.setattr(experiments, "EXPERIMENTS", (tiny((0,)), procedure))
-    path = tmp_path / "s.sqlite"
-    with Store(path) as store:
-        context_rows = store.rows
-        cores = sorted(os.sched_getaffinity(0))
-        both, one = experiments.EXPERIMENTS, experiments.EXPERIMENTS[:1]
-        find = Runner(store, "quick").find
-        assert alongside.pays(both, "quick", find) == (len(cores) > 1)
-        assert not alongside.pays(one, "quick", find)
-        settings = [cores, str(path), ["tiny", "alone"], "quick", None, None]
-        monkeypatch.setattr(sys, "argv", ["alongside", json.dumps(settings)])
-        alongside.main()
-        assert len(store.rows()) == 4
-        assert find(alone)["order"] == 0  # pyright: ignore[reportOptionalSubscript]
-        assert not alongside.pays(both, "quick", find)
 
 
 def test_names_and_groups():
