@@ -57,13 +57,13 @@ bench: setup
 .venv/.docs: .venv/.ready requirements-docs.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	-$(BIN)/python docs/assets/vendor.py
-	-$(BIN)/python tests/browser.py
 	@touch $@
 
 docs: .venv/.docs
 	$(BIN)/mkdocs build --strict --quiet
 
 site: .venv/.docs
+	-$(BIN)/python tests/browser.py
 	$(BIN)/pytest -q -p no:xdist tests/test_site.py tests/reproduction/test_report.py
 
 package:

@@ -54,7 +54,8 @@ def fitted(scale, rate, distance) -> tuple[float, float, float]:
     """The best rate, its distance, and that at 0.574: by a cubic in log R around the top."""
     near = (rate > 0.3) & (rate < 0.85)
     curve = np.polynomial.Polynomial.fit(np.log(scale[near]), distance[near], 3)
-    fine = np.linspace(*np.log(scale[near][[0, -1]]), 1000)
+    first, last = np.log(scale[near][[0, -1]])
+    fine = np.linspace(first, last, 1000)
     rates = np.interp(fine, np.log(scale), rate)
     top = int(np.argmax(curve(fine)))
     here = int(np.argmin(np.abs(rates - 0.574)))

@@ -32,7 +32,7 @@ MOST_GAP = 1e8
 
 def read(path: Path) -> dict[str, dict[str, list[float]]]:
     """Columns by model."""
-    found = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with path.open() as file:
         for row in csv.DictReader(file):
             for name, value in row.items():

@@ -1,6 +1,7 @@
 """The kernels that sum over all sites of a state: Ising, FHMM and Hamming."""
 
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -89,7 +90,8 @@ class MixesUpItsAxes(hs.FHMM):
     """Updates as if hidden chains ran along the other axis."""
 
     def _update(self, x, evaluation, move):
-        other = hs.FHMM(*self._parameters, axis="factor")
+        parameters: Any = self._parameters
+        other = hs.FHMM(*parameters, axis="factor")
         return other._update(x, evaluation, move)
 
 

@@ -156,7 +156,8 @@ def test_impossible_proposals_are_no_acceptances():
     ratio = jnp.asarray([0.5, -jnp.inf, -0.5, -jnp.inf])
     for some in (ratio, ratio[1::2]):
         certain, others = tuned._shifted(some, jnp.float32)
-        found = tuned._in_equilibrium(tuned.Pool(*jnp.zeros(3), certain, others))
+        pool = tuned.Pool(*jnp.zeros(3), certain, others)  # type: ignore
+        found = tuned._in_equilibrium(pool)
         assert 0.0 <= float(found) <= jnp.isfinite(some).sum()
 
 

@@ -63,8 +63,14 @@ def fetch() -> None:
 
 def unpack(package: str, folder: Path) -> Path:
     """An npm package's files: the folder below `folder` that they are in."""
-    command = [*npm(), "pack", "--silent", package]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # Rather no formulas than a build that waits for a registry out of reach.
+    patience = ["--fetch-timeout=20000", "--fetch-retries=1"]
+    command = [*npm(), "pack", "--silent", *patience, package]
+    settings = {"cwd": folder, "capture_output": True, "text": True, "timeout": 120}
+    try:
+        done = subprocess.run(command, check=False, **settings)
+    except subprocess.TimeoutExpired:
+        raise NpmError(f"npm did not fetch {package} within two minutes.") from None
     if done.returncode:
         raise NpmError(f"npm could not fetch {package}: {done.stderr.strip()[-200:]}")
     with tarfile.open(folder / done.stdout.split()[-1]) as archive:
