@@ -86,10 +86,15 @@ def _scale(run: "Run"):
     rate = best if given is not None else _found_rate(run, best)
     scale, gap = float(np.mean(run.scale)), run.acceptance - rate
     if scale <= scales.low * 1.01 and run.acceptance < best - 0.1:
+        reason = "Even the smallest changes are refused: hs.compare(target) tries other kernels."
+        if getattr(run.target, "ratios", "exact") != "exact":
+            reason = (
+                'Log-ratios that mislead do this: try ratios="exact", another balancing function, '
+                "or hs.RWM()."
+            )
         yield (
             f"The scale is at its smallest, {scales.low:g}, and only {run.acceptance:.1%} of "
-            f"proposals are accepted (the tuner aims at {best:.1%}). Log-ratios that mislead do "
-            'this: try ratios="exact", another balancing function, or hs.RWM().'
+            f"proposals are accepted (the tuner aims at {best:.1%}). {reason}"
         )
     drift = _drift(run.warmup_history.get("scale", np.zeros(0)))
     inside = scales.low * 1.01 < scale < scales.tuned_high * 0.99
