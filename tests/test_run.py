@@ -132,8 +132,9 @@ def test_small_buffers_of_states_lose_none(monkeypatch):
 
 def test_warmup_tunes_and_drawing_does_not():
     target = hs.Bernoulli(np.linspace(0.15, 0.85, 60))
-    short = hs.sample(target, chains=20, warmup=300, draws=10, progress=False)
-    long = hs.sample(target, chains=20, warmup=300, draws=200, progress=False)
+    settings = {"chains": 20, "warmup": 300, "progress": False}
+    short = hs.sample(target, scale=hs.Adaptive(), draws=10, **settings)
+    long = hs.sample(target, scale=hs.Adaptive(), draws=200, **settings)
     assert short.scale == long.scale
     assert isinstance(long.scale, float)
     assert long.scale > 5

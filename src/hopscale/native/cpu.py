@@ -181,12 +181,16 @@ def potts_energies(x, field, start, neighbour, weight, *, degree):
 
 
 def value_totals(ratios, here, *, balance):
+    if here.dtype != jnp.int8:  # more than 128 values a site
+        return reference.value_totals(ratios, here, balance=balance)
     ratios, code = _coded(ratios, balance)
     output = jax.ShapeDtypeStruct(here.shape, jnp.float32)
     return _call("ValueTotals", output, ratios, here, balance=code)
 
 
 def draw_values(key, ratios, here, sites, length, *, balance):
+    if here.dtype != jnp.int8:  # more than 128 values a site
+        return reference.draw_values(key, ratios, here, sites, length, balance=balance)
     ratios, code = _coded(ratios, balance)
     output = jax.ShapeDtypeStruct(here.shape, jnp.int8)
     arrays = (jax.random.key_data(key), ratios, here, sites, length)
@@ -194,6 +198,8 @@ def draw_values(key, ratios, here, sites, length, *, balance):
 
 
 def values_log_prob(ratios, here, totals, values, moved, *, balance):
+    if here.dtype != jnp.int8:  # more than 128 values a site
+        return reference.values_log_prob(ratios, here, totals, values, moved, balance=balance)
     ratios, code = _coded(ratios, balance)
     return _call("ValuesLogProb", _SCALAR, ratios, here, totals, values, moved, balance=code)
 
