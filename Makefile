@@ -36,7 +36,7 @@ types: setup
 	$(BIN)/pyright
 
 unit: setup .venv/.docs
-	$(BIN)/pytest -n 2 -q --durations=20
+	$(BIN)/pytest -n 2 --dist worksteal -q --durations=20
 
 sanitize:
 	sh tests/sanitize/run.sh
