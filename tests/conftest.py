@@ -1,6 +1,8 @@
 """What all tests share."""
 
+import gc
 import os
+from pathlib import Path
 
 import jaxlib.version
 
@@ -22,3 +24,16 @@ def x64():
     """Run a test in double precision."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_programs():
+    """Forget compiled programs before a process has more memory maps than Linux allows, 65,530.
+
+    Each program takes some, and XLA crashes where it gets no more.
+    """
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+        gc.collect()
