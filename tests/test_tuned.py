@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 import hopscale as hs
 from hopscale.kernels import ScaleRange
 from hopscale.tune import fitted
-from hopscale.tune.tuned import Law
+from hopscale.tune.law import Law, log_s_of
 from runs import SETTINGS, TARGET, same
 
 SITES = 10_000
@@ -136,7 +136,7 @@ def test_the_noise_is_what_the_law_says():
     def error(ratio):
         nothing = jnp.zeros(())
         pool = tuned.Pool(nothing, nothing, nothing, *tuned._shifted(ratio, ratio.dtype))
-        return (np.log(s) - tuned._log_s(tuned._in_equilibrium(pool) / chains)) / law.exponent
+        return (np.log(s) - log_s_of(tuned._in_equilibrium(pool) / chains)) / law.exponent
 
     found = jax.vmap(error)(ratio + 3.0)  # as chains that climb have them
     assert float(jnp.mean(found)) == pytest.approx(0.0, abs=0.02)

@@ -7,7 +7,8 @@ import numpy as np
 from hopscale.tune import Fixed
 
 if TYPE_CHECKING:
-    from hopscale.results import Run, Statistic
+    from hopscale.results import Run
+    from hopscale.statistic import Statistic
 
 R_HAT = 1.01
 MEASURED_DRAWS = 10  # effective, of a chain by itself: enough to say how its mean varies

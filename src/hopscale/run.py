@@ -20,8 +20,9 @@ from hopscale.host import Interrupted
 from hopscale.kernels import Kernel, Tempering
 from hopscale.pages import STEP_NUMBERS, Moments, Trace
 from hopscale.plan import Plan, Record
-from hopscale.results import ConvergenceWarning, Run, Statistic, history_by_name
+from hopscale.results import ConvergenceWarning, Run, history_by_name
 from hopscale.sampling import Sampling
+from hopscale.statistic import Statistic
 from hopscale.target import Target
 from hopscale.tune import Tuner
 

@@ -19,6 +19,7 @@ import numpy as np
 VARIABLE = "HOPSCALE_DATA"
 
 BROKEN_GZIP = (OSError, EOFError, zlib.error)
+# The last: flipped bits can ask for a compression that nobody knows.
 BROKEN_NPZ = (*BROKEN_GZIP, zipfile.BadZipFile, ValueError, KeyError, NotImplementedError)
 
 

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from hopscale import move as moves
 from hopscale import select
 from hopscale.kernels.kernel import ChainState, Info, Kernel, where
 from hopscale.kernels.lbp import LBP
@@ -92,7 +91,7 @@ class Exchange(Kernel):
         accept_prob = _acceptance(state, between, there, out.sites[0], into.sites[0])
         uniform = jax.random.uniform(key_accept, (), target.dtype)
         accepted = (uniform < accept_prob) & jnp.any(ones)
-        return jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, state)
+        return where(accepted, there, state)
 
     def _drawn(self, key, log_weights: Float[Array, " n"]) -> Choice:
         implementation = self.kernel.implementation
@@ -134,9 +133,7 @@ def _one(site: Int[Array, ""], n: int) -> Choice:
 
 def _changed(target: Target, state: ChainState, choice: Choice) -> ChainState:
     """The state with the site changed that was chosen."""
-    move = Move(choice=choice, moved=choice.chosen, values=None)
-    evaluation = target.update(state.x, state.evaluation, move)
-    return ChainState(x=moves.apply(state.x, move), evaluation=evaluation)
+    return state.after(target, Move(choice=choice, moved=choice.chosen, values=None))
 
 
 def _entering(between: ChainState) -> Float[Array, " n"]:

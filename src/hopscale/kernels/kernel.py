@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from hopscale.move import State
+from hopscale.move import Move, State, apply
 from hopscale.target import Evaluation, Target
 
 
@@ -35,6 +35,11 @@ class ChainState(NamedTuple):
     @property
     def log_ratios(self):
         return self.evaluation.log_ratios
+
+    def after(self, target: Target, move: Move) -> "ChainState":
+        """Where a move leads."""
+        evaluation = target.update(self.x, self.evaluation, move)
+        return ChainState(x=apply(self.x, move), evaluation=evaluation)
 
 
 class Info(NamedTuple):

@@ -125,7 +125,7 @@ class Metropolis(Kernel):
         """Round the scale, propose, accept or stay."""
         length = self._length(noise.rounding, scale, target.num_sites)
         move, log_forward = self.choose(noise.propose, target, state, length)
-        there = self.proposed(target, state, move)
+        there = state.after(target, move)
         # A chain that is not active stays: nothing is accepted then.
         uniform = noise.accept if active is True else jnp.where(active, noise.accept, jnp.inf)
         settled = self.settle(uniform, target, state, there, move, log_forward)
@@ -140,13 +140,6 @@ class Metropolis(Kernel):
             log_ratio=settled.log_ratio,
         )
         return settled.state, info
-
-    def proposed(self, target: Target, state: ChainState, move: Move) -> ChainState:
-        """Where a move leads."""
-        return ChainState(
-            x=moves.apply(state.x, move),
-            evaluation=target.update(state.x, state.evaluation, move),
-        )
 
     def settle(
         self,
@@ -210,7 +203,7 @@ class Metropolis(Kernel):
     def followed(self, target: Target, state: ChainState, move: Move) -> tuple[State, Array]:
         """Where a move leads, and the probability that it is drawn and accepted."""
         log_forward = self.score(target, state, move, way_back=False)
-        there = self.proposed(target, state, move)
+        there = state.after(target, move)
         never = jnp.full_like(log_forward, jnp.inf)
         settled = self.settle(never, target, state, there, move, log_forward)
         return there.x, jnp.exp(log_forward) * settled.accept_prob

@@ -6,19 +6,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 from jaxtyping import Array, Float, Int
 
 from hopscale.kernels.exchange import Exchange
-from hopscale.kernels.kernel import ChainState, Info
 from hopscale.models import regression
+from hopscale.models.given import largest_size, log_prior, names_of, standardised
+from hopscale.models.posterior import RankedModel
 from hopscale.models.regression import Columns, Fit
 from hopscale.move import Move, apply
-from hopscale.record import MeanAndError, Recorder
+from hopscale.record import MeanAndError
 from hopscale.target import Evaluation, State, Target
-from hopscale.validate import count, number
-
-MOST_VARIABLES = 50  # in a model, unless said
+from hopscale.validate import number
 
 
 class GPrior(NamedTuple):
@@ -96,12 +94,12 @@ class VariableSelection(Target):
         names: Any = None,
     ):
         given = getattr(X, "columns", None) if names is None else names
-        columns, response = _standardised(X, y)
+        columns, response = standardised(X, y)
         n, p = columns.shape
-        self.max_size = _most(max_size, n, p)
-        self.names = _names(given, p)
+        self.max_size = largest_size(max_size, n, p)
+        self.names = names_of(given, p)
         self.rows, self.y = jnp.asarray(columns.T), jnp.asarray(response)
-        self.log_prior = jnp.asarray(_log_prior(inclusion, p, self.max_size), self.dtype)
+        self.log_prior = jnp.asarray(log_prior(inclusion, p, self.max_size), self.dtype)
         if not isinstance(prior, GPrior | Slab):
             raise TypeError(f"prior must be GPrior(g) or Slab(variance); got {prior!r}.")
         self.slabs = isinstance(prior, Slab)
@@ -231,7 +229,7 @@ class VariableSelection(Target):
 
     # -- What a run found. ------------------------------------------------------------------------
 
-    def ranking(self, run, top: int = 10) -> "list[RankedModel]":
+    def ranking(self, run, top: int = 10) -> list[RankedModel]:
         """The models that a run with `keep=` saw most often, the most probable first."""
         if run.draws is None:
             raise ValueError("a ranking needs the draws: hs.sample(model, keep='all').")
@@ -263,99 +261,3 @@ class VariableSelection(Target):
         mean, error = found[0]
         order = np.argsort(-mean, kind="stable")
         return {self.names[j]: (float(mean[j]), float(error[j])) for j in order}
-
-
-class RankedModel(NamedTuple):
-    """A model, how often it was drawn, the standard error of that, and its bits."""
-
-    columns: tuple[str, ...]
-    probability: float
-    error: float
-    x: np.ndarray
-
-    def __repr__(self) -> str:
-        names = " ".join(self.columns) or "no column"
-        return f"{self.probability:.3f} ± {self.error:.3f}: {names}"
-
-
-class Inclusion(Recorder):
-    r"""The mean over draws of $P(\gamma_j = 1 \mid \text{all other columns})$, for every j.
-
-    Its mean is the inclusion probability, and it varies less than the bit itself: log-ratios
-    tell it for columns that did not move. For any target of bits with exact ratios.
-    """
-
-    def init(self, target: Target, chains: int):
-        shape = (chains, *target.shape)
-        return jnp.zeros(shape, target.dtype), jnp.zeros(shape, target.dtype)
-
-    def update(self, memory, states: ChainState, info: Info):
-        assert states.log_ratios is not None
-        total, lost = memory
-        turned = jnp.where(states.x == 1, -states.log_ratios, states.log_ratios)
-        added = jax.nn.sigmoid(turned) - lost
-        after = total + added
-        return after, (after - total) - added
-
-    def result(self, memory, draws: int) -> MeanAndError:
-        return MeanAndError.of(np.asarray(memory[0], np.float64) / max(draws, 1))
-
-
-def _standardised(columns: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Columns and response centred and of length 1, as wide as JAX allows."""
-    dtype = jax.dtypes.canonicalize_dtype(float)
-    try:
-        columns, y = np.asarray(columns, np.float64), np.asarray(y, np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError("X and y must be arrays of real numbers.") from error
-    if columns.ndim != 2 or y.shape != columns.shape[:1] or min(columns.shape) < 1:
-        raise ValueError(
-            "X must have a row for each observation and a column for each variable, (n, p), and y "
-            f"be of shape (n,); got {columns.shape} and {y.shape}."
-        )
-    if len(y) < 4:
-        raise ValueError(f"at least 4 observations are needed; got {len(y)}.")
-    if not (np.all(np.isfinite(columns)) and np.all(np.isfinite(y))):
-        raise ValueError("X and y must be finite; they hold NaN or infinity.")
-    columns, y = columns - columns.mean(axis=0), y - y.mean()
-    lengths, length = np.linalg.norm(columns, axis=0), np.linalg.norm(y)
-    if length == 0 or np.any(lengths == 0):
-        which = "y" if length == 0 else f"column {int(np.argmin(lengths))} of X"
-        raise ValueError(f"{which} is constant: leave it out; there is always an intercept.")
-    return (columns / lengths).astype(dtype), (y / length).astype(dtype)
-
-
-def _most(max_size: int | None, n: int, p: int) -> int:
-    allowed = min(p, n - 2)
-    if max_size is None:
-        return min(MOST_VARIABLES, allowed)
-    count("max_size", max_size, 1)
-    if max_size > allowed:
-        raise ValueError(
-            f"max_size can be at most {allowed} with {n} observations of {p} columns; got "
-            f"{max_size}."
-        )
-    return int(max_size)
-
-
-def _log_prior(inclusion: Any, p: int, most: int) -> np.ndarray:
-    """The log-probability of one model of each size, and -inf for sizes beyond."""
-    k = np.arange(most + 1)
-    if np.ndim(inclusion) == 0:
-        number("inclusion", inclusion, 0.0, 1.0, "()")
-        found = k * np.log(inclusion) + (p - k) * np.log1p(-inclusion)
-    else:
-        a, b = inclusion
-        number("a of inclusion", a, 0.0, np.inf, "()")
-        number("b of inclusion", b, 0.0, np.inf, "()")
-        found = scipy.special.betaln(a + k, b + p - k) - scipy.special.betaln(a, b)
-    return np.append(found, -np.inf)
-
-
-def _names(names: Any, p: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"x{j}" for j in range(p))
-    found = tuple(str(name) for name in names)
-    if len(found) != p:
-        raise ValueError(f"names must be one for each of {p} columns; got {len(found)}.")
-    return found

@@ -12,16 +12,14 @@ gives s, and s at one scale gives the scale of any other s. Two loops make use o
 The limits only set how large the steps of both are; where they end, measurement decides.
 """
 
-import functools
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, Int
-from scipy import special
 
 from hopscale.kernels.kernel import Info, ScaleRange
+from hopscale.tune.law import Law, acceptance, log_s_of
 from hopscale.tune.tuner import Tuner, TunerState, check_rate
 
 POOL = 16  # acceptances that a look at the rate needs, at least
@@ -40,37 +38,6 @@ RATES = (0.98, 0.02)  # between which the rate is looked for
 
 TURNS = 5  # of the error, after which log R is averaged
 FORGET = 6  # the weight of step n in that average is n^FORGET, nearly
-
-
-class Law(NamedTuple):
-    """What the limits say of a kernel whose best acceptance rate is known.
-
-    Attributes:
-        exponent: p in s = c R^p.
-        curvature: minus the second derivative of log jump distance against log R at the best R.
-        variance: of one chain's acceptance probability there, in units of its mean squared: how
-            noisy log R is when found from the mean of one.
-        early_variance: the same, when found by `_in_equilibrium` from one log ratio; measured.
-    """
-
-    exponent: float
-    curvature: float
-    variance: float
-    early_variance: float
-
-    @staticmethod
-    @functools.cache
-    def of(rate: float) -> "Law":
-        r"""With h = s/2: the rate is best where $\Phi(-h) = p\,h\,\varphi(h)$, which gives p."""
-        h = -float(special.ndtri(rate / 2))
-        mills = {t: _mills(t * h) for t in (-1, 1, 3)}
-        exponent = mills[1] / h
-        return Law(
-            exponent=exponent,
-            curvature=exponent**2 * h * (1 / mills[1] + h * (1 / mills[1] - h) / mills[1]),
-            variance=(rate / 2 + (1 - rate / 2) * mills[3] / mills[-1]) / rate**2 - 1,
-            early_variance=(0.6 + h + h * h) / exponent**2,
-        )
 
 
 class Pool(NamedTuple):
@@ -173,7 +140,7 @@ class Tuned(Tuner):
         memory = Memory(
             step=number(0, jnp.int32),
             log_scale=number(start),
-            log_s=_log_s(jnp.asarray(rate, dtype)),
+            log_s=log_s_of(jnp.asarray(rate, dtype)),
             turns=number(0, jnp.int32),
             error=number(),
             travelled=number(),
@@ -216,7 +183,7 @@ def _hold_rate(memory: Memory, law: Law, at, info: Info, ends) -> Memory:
     pool = Pool(
         count=memory.pool.count + chains,
         accepted=memory.pool.accepted + jnp.sum(info.accept_prob),
-        expected=memory.pool.expected + chains * _acceptance(log_s),
+        expected=memory.pool.expected + chains * acceptance(log_s),
         certain=memory.pool.certain + certain,
         others=memory.pool.others + others,
     )
@@ -246,7 +213,7 @@ def _error(pool: Pool, accepted, law: Law):
     """By how much log R is too small, from the mean acceptance."""
     expected = pool.expected / pool.count
     found = (accepted + PRIOR * expected) / (pool.count + PRIOR)
-    return _bounded((_log_s(expected) - _log_s(found)) / law.exponent)
+    return _bounded((log_s_of(expected) - log_s_of(found)) / law.exponent)
 
 
 def _shifted(log_ratio: Float[Array, " chains"] | None, dtype):
@@ -312,7 +279,7 @@ def _follow_slope(memory: Memory, law: Law, at, jump, cost, ends) -> Memory:
     held = memory.log_s + law.exponent * (log_scale - memory.log_scale)
     return memory._replace(
         log_scale=log_scale,
-        log_s=jnp.clip(held, *(_log_s(jnp.asarray(rate, at.dtype)) for rate in RATES)),
+        log_s=jnp.clip(held, *(log_s_of(jnp.asarray(rate, at.dtype)) for rate in RATES)),
         slope=Slope(
             looks=slope.looks + measured,
             jump=jnp.where(look, 0.0, slope.jump),
@@ -341,18 +308,3 @@ def _steady(law: Law, noise, loss: float = LOSS):
 def _side(step):
     """+1, -1, -1, +1, ...: larger and smaller scales such that a steady trend cancels."""
     return jnp.where((step + 1) % 4 < 2, 1.0, -1.0)
-
-
-def _log_s(rate):
-    """log of the s at which acceptance is `rate`."""
-    return jnp.log(-2.0 * ndtri(0.5 * rate))
-
-
-def _acceptance(log_s):
-    """2 Phi(-s/2)."""
-    return 2.0 * ndtr(-0.5 * jnp.exp(log_s))
-
-
-def _mills(t: float) -> float:
-    """Mills' ratio, Phi(-t) / phi(t)."""
-    return float(np.exp(special.log_ndtr(-t) + 0.5 * t * t) * np.sqrt(2 * np.pi))

@@ -1,0 +1,47 @@
+"""What runs find out about models: which columns belong, and which models are probable."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hopscale.kernels.kernel import ChainState, Info
+from hopscale.record import MeanAndError, Recorder
+from hopscale.target import Target
+
+
+class RankedModel(NamedTuple):
+    """A model, how often it was drawn, the standard error of that, and its bits."""
+
+    columns: tuple[str, ...]
+    probability: float
+    error: float
+    x: np.ndarray
+
+    def __repr__(self) -> str:
+        names = " ".join(self.columns) or "no column"
+        return f"{self.probability:.3f} ± {self.error:.3f}: {names}"
+
+
+class Inclusion(Recorder):
+    r"""The mean over draws of $P(\gamma_j = 1 \mid \text{all other columns})$, for every j.
+
+    Its mean is the inclusion probability, and it varies less than the bit itself: log-ratios
+    tell it for columns that did not move. For any target of bits with exact ratios.
+    """
+
+    def init(self, target: Target, chains: int):
+        shape = (chains, *target.shape)
+        return jnp.zeros(shape, target.dtype), jnp.zeros(shape, target.dtype)
+
+    def update(self, memory, states: ChainState, info: Info):
+        assert states.log_ratios is not None
+        total, lost = memory
+        turned = jnp.where(states.x == 1, -states.log_ratios, states.log_ratios)
+        added = jax.nn.sigmoid(turned) - lost
+        after = total + added
+        return after, (after - total) - added
+
+    def result(self, memory, draws: int) -> MeanAndError:
+        return MeanAndError.of(np.asarray(memory[0], np.float64) / max(draws, 1))

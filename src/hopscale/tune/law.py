@@ -1,0 +1,55 @@
+r"""What the paper's limits say of a kernel's scale: $a = 2\Phi(-s/2)$ with $s = c R^p$."""
+
+import functools
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr, ndtri
+from scipy import special
+
+
+class Law(NamedTuple):
+    """What the limits say of a kernel whose best acceptance rate is known.
+
+    Attributes:
+        exponent: p in s = c R^p.
+        curvature: minus the second derivative of log jump distance against log R at the best R.
+        variance: of one chain's acceptance probability there, in units of its mean squared: how
+            noisy log R is when found from the mean of one.
+        early_variance: the same, when found by `_in_equilibrium` from one log ratio; measured.
+    """
+
+    exponent: float
+    curvature: float
+    variance: float
+    early_variance: float
+
+    @staticmethod
+    @functools.cache
+    def of(rate: float) -> "Law":
+        r"""With h = s/2: the rate is best where $\Phi(-h) = p\,h\,\varphi(h)$, which gives p."""
+        h = -float(special.ndtri(rate / 2))
+        mills = {t: _mills(t * h) for t in (-1, 1, 3)}
+        exponent = mills[1] / h
+        return Law(
+            exponent=exponent,
+            curvature=exponent**2 * h * (1 / mills[1] + h * (1 / mills[1] - h) / mills[1]),
+            variance=(rate / 2 + (1 - rate / 2) * mills[3] / mills[-1]) / rate**2 - 1,
+            early_variance=(0.6 + h + h * h) / exponent**2,
+        )
+
+
+def log_s_of(rate):
+    """log of the s at which acceptance is `rate`."""
+    return jnp.log(-2.0 * ndtri(0.5 * rate))
+
+
+def acceptance(log_s):
+    """2 Phi(-s/2)."""
+    return 2.0 * ndtr(-0.5 * jnp.exp(log_s))
+
+
+def _mills(t: float) -> float:
+    """Mills' ratio, Phi(-t) / phi(t)."""
+    return float(np.exp(special.log_ndtr(-t) + 0.5 * t * t) * np.sqrt(2 * np.pi))
