@@ -87,7 +87,6 @@ class Runner:
         places = range(len(experiments))
         # Another process may be at some of them: what it runs meanwhile counts, too.
         before = [self._stored(experiment) for experiment in experiments]
-        before = [self._stored(experiment) for experiment in experiments]
         with self.store.renewing():
             with interruptible(self), self._bars() as bars:
                 batched = [place for place in places if experiments[place].procedure is None]

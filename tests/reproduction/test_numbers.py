@@ -22,6 +22,7 @@ from hopscale_reproduction.experiments import (
 from hopscale_reproduction.experiments.near_fair import RATES
 from hopscale_reproduction.experiments.sampling import comparison, curves
 from hopscale_reproduction.experiments.sampling.reasons import Reasons
+from hopscale_reproduction.experiments.sampling.sources import best_of
 from hopscale_reproduction.fits import slope
 from hopscale_reproduction.places import ALBP, ARWM, Column, Method
 from hopscale_reproduction.report.markdown import render as as_markdown
@@ -164,7 +165,7 @@ def test_ess_is_over_as_many_draws_as_the_printed_sizes_imply(store):
     assert entry.stated.mean == pytest.approx(15 / 300)
 
 
-def test_a_grid_is_the_best_of_all_rates_once_all_are_there(store):
+def test_a_grid_is_the_best_of_all_rates_once_its_neighbours_are_there(store):
     put(store, "ising", lambda c: c.sampler == "rwm" and c.rate is None, ejd=0.65, acceptance=0.65)
     put(store, "ising", lambda c: c.rate == 0.234, ejd=1.6)
     column = Column("ising", 20, "C2")
@@ -175,10 +176,22 @@ def test_a_grid_is_the_best_of_all_rates_once_all_are_there(store):
     assert grid() is None
     put(store, "ising", lambda c: c.rate == 0.25, ejd=1.7)
     assert grid() is None
-    assert put(store, "ising", lambda c: c.sampler == "rwm" and c.rate not in (None, 0.25), ejd=1.5)
+    assert put(store, "ising", lambda c: c.rate in (0.17, 0.21, 0.29), ejd=1.5)
+    assert grid() is None  # the top may be further up
+    assert put(store, "ising", lambda c: c.rate == 0.33, ejd=1.4)
     value = grid()
     assert value is not None
     assert value.mean == 1.7
+    assert put(store, "ising", lambda c: c.sampler == "rwm" and c.rate == 0.05, ejd=1.8)
+    assert grid() is None  # one far off is the best so far: nothing is known about its neighbours
+
+
+@pytest.mark.parametrize(("top", "known"), [(0, True), (3, True), (4, True), (5, False)])
+def test_the_best_rate_may_be_the_first_but_not_beside_one_that_is_missing(top, known):
+    cells = [Cell("ising", 20, "C2", "rwm", rate=0.1 * k) for k in range(8)]
+    runs = [(cell, plain(ejd=9.0 - abs(k - top))) for k, cell in enumerate(cells)]
+    assert best_of(runs, "ejd") == [runs[top]]
+    assert best_of([*runs[:7], (cells[7], None)], "ejd") == ([runs[top]] if known else [])
 
 
 def test_profiles_in_one_store_do_not_mix(store):

@@ -1,13 +1,16 @@
 """Which runs stand behind a cell of the paper's tables."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 from hopscale_reproduction.cells import GRID, Cell
 from hopscale_reproduction.criteria import SMALL_BERNOULLI
+from hopscale_reproduction.experiment import Results
 from hopscale_reproduction.places import ALBP, Column, Method, Run, by_place, column_of
 from hopscale_reproduction.snapshot import Snapshot
 
 TABLES, INSTANCES, LENGTHS = "tables", "instances", "lengths"
+NEIGHBOURS = 2  # rates on either side of the best that must be done
 
 
 class Sources:
@@ -60,11 +63,23 @@ class Sources:
         yield TABLES
 
     def _best(self, column: Column, method: Method, metric: str) -> list[Run]:
-        """The best of all rates of the first target, once all of them are there."""
+        """The best of all rates of the first target, once it is known which one that is."""
         cells = self._grids.get((column, method.sampler, method.balance), [])
         first = [cell for cell in cells if cell.instance == 0]
-        results = [self._snapshot.find(cell) for cell in first]
-        done = [(c, found) for c, found in zip(first, results, strict=True) if found is not None]
-        if not first or len(done) < len(first):
-            return []
-        return [max(done, key=lambda run: run[1][metric])]
+        by_rate = sorted(first, key=lambda c: math.inf if c.rate is None else c.rate)
+        return best_of([(cell, self._snapshot.find(cell)) for cell in by_rate], metric)
+
+
+def best_of(runs: Sequence[tuple[Cell, Results | None]], metric: str) -> list[Run]:
+    """The best of some runs in the order of their rates, of which not all need be done.
+
+    Efficiency has one top along the rates. So the best is the best of all once `NEIGHBOURS` on
+    either side of it are done, as far as there are any; until then there is none. (On the complete
+    grids on record, cut to the rates about their tops, this finds what the complete ones have.)
+    """
+    done = [(place, cell, found) for place, (cell, found) in enumerate(runs) if found is not None]
+    if not done:
+        return []
+    place, cell, found = max(done, key=lambda run: run[2][metric])
+    around = runs[max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1]
+    return [] if any(results is None for _, results in around) else [(cell, found)]
