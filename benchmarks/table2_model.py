@@ -101,7 +101,7 @@ class Worker:
         np.savez(self.folder / "history.npz", **trained.history)  # type: ignore[arg-type]
         course = training.course(trained)
         self.say(stage="trained", iterations=trained.iterations, course=course)
-        self.write_model()
+        self.write_model(images.shape)
         self.draw(trained)
         completed = trained.iterations >= self.cell.profile.iterations
         needed = 0 if self.options.tiny else LIKELIHOOD_SECONDS
@@ -124,8 +124,8 @@ class Worker:
                 self.ratios(trained)
         return trained
 
-    def write_model(self) -> None:
-        """Averaged weights and samples alone, which `learn.load_model` reads: a third as large."""
+    def write_model(self, shape: tuple[int, ...]) -> None:
+        """Averaged weights and samples, for `hopscale evaluate`: a third as large."""
         from hopscale import storage
         from hopscale.learn import checkpoint
 
@@ -135,7 +135,16 @@ class Worker:
             for name, array in found.arrays.items()
             if name.startswith(".average") or name in ("buffer", "base")
         }
-        storage.write(self.folder / "model.checkpoint", checkpoint.KIND, found.about, arrays)
+        profile = self.cell.profile
+        notes = {
+            "data": self.cell.data,
+            "network": profile.network,
+            "shape": list(shape),
+            "channels": profile.channels,
+            "precision": profile.precision,
+        }
+        about = {**found.about, "notes": notes}
+        storage.write(self.folder / "model.checkpoint", checkpoint.KIND, about, arrays)
 
     def draw(self, trained) -> None:
         from hopscale.learn import gallery
