@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -234,6 +235,17 @@ def test_arviz_has_states_and_statistics(run, tmp_path):
     assert arviz.from_netcdf(str(tmp_path / "run.nc"))["posterior"]["x"].shape == (3, 12, 9)
 
 
+def test_arviz_from_1_on_has_a_tree_of_the_same_groups(run, monkeypatch):
+    """Its `InferenceData` is another name of xarray's tree, which takes no groups by name."""
+    xarray = pytest.importorskip("xarray")
+    later = types.SimpleNamespace(__version__="1.3.0", InferenceData=xarray.DataTree)
+    monkeypatch.setitem(sys.modules, "arviz", later)
+    found = run.to_arviz()
+    assert set(found.children) >= {"posterior", "sample_stats", "warmup_sample_stats"}
+    assert found["posterior"]["x"].shape == (3, 12, 9)
+    assert "energy" in found["sample_stats"]
+
+
 def test_arviz_without_states_has_all_statistics(run):
     pytest.importorskip("arviz")
     import dataclasses
@@ -257,6 +269,7 @@ def test_pandas_has_a_row_a_statistic(run):
 def test_a_missing_package_is_named_with_its_extra():
     code = """
 import sys
+import types
 sys.modules["blackjax.base"] = sys.modules["numpyro"] = sys.modules["arviz"] = None
 import hopscale as hs
 for name in ("blackjax", "numpyro"):

@@ -20,7 +20,7 @@ def to_arviz(run: "Run") -> Any:
     }
     if block_length(run) > 1 and run.draws is not None:
         groups["statistics"] = _dataset(run, _traces(run, None))
-    if hasattr(arviz, "InferenceData"):  # before 1.0
+    if int(arviz.__version__.partition(".")[0]) < 1:  # later ones have the name, and warn
         return arviz.InferenceData(**groups, warn_on_custom_groups=False)
     xarray = require("xarray", "arviz", "to_arviz")
     return xarray.DataTree.from_dict(groups)
