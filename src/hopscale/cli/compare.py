@@ -1,7 +1,9 @@
 """hopscale compare and hopscale optimize: which sampler for a target, and its best state."""
 
+import functools
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +11,7 @@ import typer
 
 from hopscale.cli.app import AsJson, app, console
 from hopscale.cli.draw import Seed
+from hopscale.cli.options import chosen, parameters, with_options
 
 SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000}
 
@@ -30,14 +33,14 @@ Beta = Annotated[float, typer.Option(help="of a file: inverse temperature")]
 
 
 def find_target(
-    where: str,
-    size: int | None,
-    config: str,
-    seed: int,
-    sites: str | None,
-    states: int,
-    kind: str | None,
-    beta: float,
+    where: Where,
+    size: Size = None,
+    config: Config = "C2",
+    sites: Sites = None,
+    states: States = 2,
+    kind: Kind = None,
+    beta: Beta = 1.0,
+    seed: Seed = 0,
 ) -> Any:
     """The target that a command line names."""
     import hopscale as hs
@@ -61,54 +64,52 @@ def find_target(
     )
 
 
+def of_a_target(act: Callable) -> Callable:
+    """A command that finds a target, does something with it, and prints what came of it."""
+    where, own = parameters(find_target), parameters(act, skip=1)
+
+    @functools.wraps(act)
+    def command(**options: Any) -> None:
+        found = act(find_target(**chosen(options, where)), **chosen(options, own))
+        print(json.dumps(found.summary())) if options["as_json"] else console().print(found)
+
+    return with_options(command, where, own)
+
+
 @app.command()
+@of_a_target
 def compare(
-    where: Where,
+    target: Any,
     seconds: Annotated[float, typer.Option(help="for each sampler")] = 30.0,
     chains: Annotated[int, typer.Option(help="side by side")] = 100,
-    size: Size = None,
-    config: Config = "C2",
-    sites: Sites = None,
-    states: States = 2,
-    kind: Kind = None,
-    beta: Beta = 1.0,
     seed: Seed = 0,
     as_json: AsJson = False,
-) -> None:
+):
     """Try the samplers that could draw from a target, and say which to use.
 
     Example: `hopscale compare ising --size 50 --seconds 10`
     """
     import hopscale as hs
 
-    target = find_target(where, size, config, seed, sites, states, kind, beta)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", hs.ConvergenceWarning)
-        found = hs.compare(target, seconds, chains=chains, key=seed)
-    print(json.dumps(found.summary())) if as_json else console().print(found)
+        return hs.compare(target, seconds, chains=chains, key=seed)
 
 
 @app.command()
+@of_a_target
 def optimize(
-    where: Where,
+    target: Any,
     seconds: Annotated[float, typer.Option(help="how long to look")] = 60.0,
     chains: Annotated[int, typer.Option(help="side by side")] = 64,
-    size: Size = None,
-    config: Config = "C2",
-    sites: Sites = None,
-    states: States = 2,
-    kind: Kind = None,
-    beta: Beta = 1.0,
     seed: Seed = 0,
     as_json: AsJson = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
-) -> None:
+):
     """Look for the most probable state of a target.
 
     Example: `hopscale optimize G1.txt --kind maxcut --seconds 10`
     """
     import hopscale as hs
 
-    target = find_target(where, size, config, seed, sites, states, kind, beta)
-    found = hs.optimize(target, seconds, chains=chains, key=seed, progress=progress and not as_json)
-    print(json.dumps(found.summary())) if as_json else console().print(found)
+    return hs.optimize(target, seconds, chains=chains, key=seed, progress=progress and not as_json)

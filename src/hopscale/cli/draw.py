@@ -1,7 +1,6 @@
 """What the subcommands of `hopscale sample` share: options, running, showing, saving."""
 
 import functools
-import inspect
 import json
 import math
 import sys
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from hopscale.cli.app import console
+from hopscale.cli.options import chosen, parameters, with_options
 
 Option = typer.Option
 Seed = Annotated[int, Option(help="of the target and the run")]
@@ -32,21 +32,14 @@ def draws_from(make_target: Callable) -> Callable:
 
     `make_target` returns the target and how the command's JSON names it.
     """
-    own = inspect.signature(make_target).parameters
-    shared = list(inspect.signature(draw).parameters.values())[2:]
+    own, shared = parameters(make_target), parameters(draw, skip=2)
 
     @functools.wraps(make_target)
     def command(**options: Any) -> None:
-        target, identity = make_target(**{name: options[name] for name in own})
-        draw(target, identity, **{option.name: options[option.name] for option in shared})
+        target, identity = make_target(**chosen(options, own))
+        draw(target, identity, **chosen(options, shared))
 
-    together = {**{option.name: option for option in shared}, **own}
-    ordered = [*own.values(), *(option for name, option in together.items() if name not in own)]
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in ordered]
-    )
-    command.__annotations__ = {option.name: option.annotation for option in ordered}
-    return command
+    return with_options(command, own, shared)
 
 
 def draw(
