@@ -19,6 +19,7 @@ SIZES = {
 # Lengths of their chains, of which the first half is burn-in.
 LENGTHS = (10_000, 40_000, 100_000)
 RBM_LENGTH = 40_000  # for all three
+CHAINS = {"quick": 50, "paper": 100}  # side by side, of every run
 
 
 def tuned(cell: Cell) -> Cell:

@@ -10,6 +10,7 @@ from hopscale_reproduction.criteria import BEYOND, WITHIN
 from hopscale_reproduction.experiments.sampling import comparison
 from hopscale_reproduction.experiments.table2 import results as table2
 from hopscale_reproduction.places import Column, Method
+from hopscale_reproduction.report.writing import claims
 from hopscale_reproduction.snapshot import Snapshot
 from hopscale_reproduction.store import Store
 
@@ -30,8 +31,11 @@ COLUMNS = (("bernoulli", 800), ("ising", 50), ("fhmm", 1000))
 
 def test_the_table_is_what_the_results_on_record_give(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
-        exchange.read(store, ROOT / "docs" / "results" / "paper.csv")
+        for record in ("paper.csv", "table2.csv"):
+            exchange.read(store, ROOT / "docs" / "results" / record)
         snapshot = Snapshot(store, "paper")
+        # What was run has a verdict.
+        assert {"not run", "too short"}.isdisjoint(claim.status for claim in claims(snapshot))
         tables = snapshot.once(comparison.tables)
         runs = len(snapshot.runs())
     counts = comparison.count(e for table in tables.values() for e in table.all(["ejd", "ess"]))

@@ -97,14 +97,14 @@ def test_the_claim_about_training_waits_for_what_decides_it(store, until, judged
 
 def test_a_reference_that_diverged_is_named(store):
     lost = {"diverged": True, "reason": "beyond the limit", "iteration": 5167}
-    store.add_all(rows("ALBP_s", 20, lost)[:1])
+    store.add_all(rows("ALBP_s", 10, lost)[:1])
     store.add_all(rows("ALBP_s", 8, {**GOOD, "crises": [[5, 9, 120.0]], "measured": False})[:1])
     snapshot = Snapshot(store, "quick")
     search = table2.search_in(snapshot)
     assert table2.chart(snapshot).panels == []
     assert table2.level(search, "digits") is None
     (problem,) = table2.problems(search)
-    assert "ALBP_s with 20 steps diverged" in problem
+    assert "ALBP_s with 10 steps diverged" in problem
     text = as_markdown(build(snapshot))
     assert problem[1:] in text
     assert "beyond the limit at 5,167" in text

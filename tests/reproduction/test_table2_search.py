@@ -45,15 +45,15 @@ def test_the_smallest_number_is_found(store, fewest):
 
 def test_where_no_number_suffices_none_is_given(store):
     fewest = found(store, threshold(LBP_b1=99))["LBP_b-1"]
-    assert fewest == FewestSteps(None, True, 20)
-    assert str(fewest) == "> 20"
+    assert fewest == FewestSteps(None, True, 10)
+    assert str(fewest) == "> 10"
 
 
 def test_a_lucky_number_is_not_taken(store):
     def rule(column, steps):
-        return -10.0 if steps in (5, 15, 20) or column == "ALBP_s" else -20.0
+        return -10.0 if steps in (5, 8, 10) or column == "ALBP_s" else -20.0
 
-    assert found(store, rule)["LBP_s-1"] == FewestSteps(15, True, 10)
+    assert found(store, rule)["LBP_s-1"] == FewestSteps(8, True, 6)
 
 
 def test_divergence_does_not_suffice(store):
@@ -134,7 +134,7 @@ def test_what_is_known_halfway_is_shown(store):
     rule = threshold(LBP_b1=8)
     assert search_in(store).fewest("digits", "LBP_b-1") is None
     for seed in (0, 1):
-        train(store, rule, "ALBP_s", 20, seed)
+        train(store, rule, "ALBP_s", 10, seed)
     for steps in (1, 2, 3):
         train(store, rule, "LBP_b-1", steps, 0)
     assert search_in(store).fewest("digits", "LBP_b-1") == FewestSteps(None, True, 3)
@@ -148,18 +148,18 @@ def test_processes_share_the_work(tmp_path):
     """What another process has claimed is left alone; the next that will be needed is offered."""
     with Store(tmp_path / "s.sqlite") as mine, Store(tmp_path / "s.sqlite", owner="x:1") as other:
         wanted = search_in(mine).wanted("digits")
-        assert wanted[:2] == [TrainingCell(QUICK, "digits", "ALBP_s", 20, seed) for seed in (0, 1)]
+        assert wanted[:2] == [TrainingCell(QUICK, "digits", "ALBP_s", 10, seed) for seed in (0, 1)]
         assert other.claim([digest(wanted[0].settings())])
         procedure = Scripted(threshold())
         outcome = run(mine, procedure, minutes=0.02)
         assert not outcome.complete
-        assert ("ALBP_s", 20, 0) not in procedure.trained
-        assert ("ALBP_s", 20, 1) in procedure.trained
+        assert ("ALBP_s", 10, 0) not in procedure.trained
+        assert ("ALBP_s", 10, 1) in procedure.trained
 
 
 def test_two_models_of_every_sampler_are_offered(store):
     for seed in (0, 1):
-        train(store, threshold(), "ALBP_s", 20, seed)
+        train(store, threshold(), "ALBP_s", 10, seed)
     wanted = search_in(store).wanted("digits")
     assert len(wanted) == 2 * len(COLUMNS)
     assert wanted[0] == TrainingCell(QUICK, "digits", "LBP_b-1", 1, 0)

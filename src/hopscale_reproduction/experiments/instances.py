@@ -21,6 +21,7 @@ from hopscale_reproduction.cells import GRID, SINGLE, TUNED, Cell, table_cell
 from hopscale_reproduction.chart import CONFIG_LOOKS, Chart, Mark, Panel, Point, Series
 from hopscale_reproduction.criteria import ejd_tolerance
 from hopscale_reproduction.design import (
+    CHAINS,
     CONFIGS,
     LENGTHS,
     MAIN,
@@ -69,7 +70,7 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
                 yield from single_and_tuned(
                     table_cell(
                         model, size, config, sampler, balance, instance=instance,
-                        options=READING[model], warmup=half, draws=half,
+                        options=READING[model], warmup=half, draws=half, chains=CHAINS[profile],
                     )
                 )  # fmt: skip
 

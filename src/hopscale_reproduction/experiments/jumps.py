@@ -14,6 +14,7 @@ import numpy as np
 from hopscale import theory
 from hopscale_reproduction.cells import Cell
 from hopscale_reproduction.chart import Chart, Panel, Point, Series, line
+from hopscale_reproduction.design import CHAINS
 from hopscale_reproduction.experiment import Experiment, Find, Part
 from hopscale_reproduction.formatting import STATISTIC_LABELS, number, percent, significant, span
 from hopscale_reproduction.places import Run
@@ -47,6 +48,7 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
                 statistic=statistic,
                 warmup=min(draws // 2, 2_000),
                 draws=draws,
+                chains=CHAINS[profile],
             )
 
 

@@ -11,7 +11,14 @@ from collections.abc import Iterator
 
 from hopscale_reproduction.cells import Cell, table_cell
 from hopscale_reproduction.criteria import ESS_TOLERANCE, WITHIN
-from hopscale_reproduction.design import CONFIGS, MAIN, METHODS, single_and_tuned, stated_draws
+from hopscale_reproduction.design import (
+    CHAINS,
+    CONFIGS,
+    MAIN,
+    METHODS,
+    single_and_tuned,
+    stated_draws,
+)
 from hopscale_reproduction.experiment import Experiment, Find, Part
 from hopscale_reproduction.experiments.sampling.comparison import Entry, Table, tables
 from hopscale_reproduction.formatting import column_label, plus_minus, printed, significant
@@ -36,7 +43,7 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
                         yield from single_and_tuned(
                             table_cell(
                                 model, size, config, sampler, balance, instance=instance,
-                                warmup=draws, draws=draws,
+                                warmup=draws, draws=draws, chains=CHAINS[profile],
                             )
                         )  # fmt: skip
 

@@ -22,7 +22,7 @@ from hopscale_reproduction.chart import (
     Series,
     line,
 )
-from hopscale_reproduction.design import BEST_RATE
+from hopscale_reproduction.design import BEST_RATE, CHAINS
 from hopscale_reproduction.experiment import Experiment, Find, Part
 from hopscale_reproduction.formatting import number
 from hopscale_reproduction.places import Run
@@ -54,6 +54,7 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
                     options=(("beta", beta),),
                     warmup=LENGTHS[profile],
                     draws=LENGTHS[profile],
+                    chains=CHAINS[profile],
                     role=TUNED if step == 0 else GRID,
                 )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hopscale_reproduction.cells import Cell, table_cell
 from hopscale_reproduction.chart import Chart, Panel, Point, Series, line
-from hopscale_reproduction.design import MAIN, tuned
+from hopscale_reproduction.design import CHAINS, MAIN, tuned
 from hopscale_reproduction.experiment import Experiment, Find, Part
 from hopscale_reproduction.fits import Slope, slope
 from hopscale_reproduction.formatting import TITLES, plus_minus
@@ -69,6 +69,7 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
                             instance=instance,
                             warmup=warmup(sites(model, size), sampler),
                             draws=DRAWS[profile],
+                            chains=CHAINS[profile],
                         )
                     )
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hopscale_reproduction import printed
 from hopscale_reproduction.cells import SINGLE, TUNED, Cell, table_cell
-from hopscale_reproduction.design import CONFIGS, LENGTHS, SIZES, single_and_tuned
+from hopscale_reproduction.design import CHAINS, CONFIGS, LENGTHS, SIZES, single_and_tuned
 from hopscale_reproduction.experiment import Experiment, Find, Part
 from hopscale_reproduction.formatting import TITLES, column_label, percent, plus_minus, span
 from hopscale_reproduction.formatting import printed as as_printed
@@ -120,9 +120,8 @@ def cell_of(reading: Reading, profile: str, config: str) -> Cell:
     """The cell of a reading."""
     sampler, balance, variant = reading.method
     size, half = SIZES[reading.model][RANK[profile]], LENGTH[profile] // 2
-    cell = table_cell(
-        reading.model, size, config, sampler, balance, warmup=half, draws=half, **reading.changes
-    )
+    run = {"warmup": half, "draws": half, "chains": CHAINS[profile]}
+    cell = table_cell(reading.model, size, config, sampler, balance, **run, **reading.changes)
     single, tuned = single_and_tuned(cell)
     return {SINGLE: single, TUNED: tuned}[variant]
 

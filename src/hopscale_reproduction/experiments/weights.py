@@ -12,7 +12,7 @@ import numpy as np
 from hopscale_reproduction import printed
 from hopscale_reproduction.cells import TABLE_READING, Cell, table_cell
 from hopscale_reproduction.chart import Chart, Panel, Point, Series, line
-from hopscale_reproduction.design import CONFIGS, LENGTHS, MAIN, tuned
+from hopscale_reproduction.design import CHAINS, CONFIGS, LENGTHS, MAIN, tuned
 from hopscale_reproduction.experiment import Experiment, Find, Part
 from hopscale_reproduction.formatting import percent
 from hopscale_reproduction.places import method_of
@@ -45,6 +45,7 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
                                 options={"squared_weights": squared},
                                 warmup=half,
                                 draws=half,
+                                chains=CHAINS[profile],
                             )
                         )
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hopscale_reproduction.cells import GRID, Cell, table_cell
 from hopscale_reproduction.design import (
     BEST_RATE,
+    CHAINS,
     CONFIGS,
     LENGTHS,
     MAIN,
@@ -103,6 +104,7 @@ def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
                         instance=instance,
                         warmup=length // 2,
                         draws=length // 2,
+                        chains=CHAINS[profile],
                     )
                 )
                 yield from (single, tuned)

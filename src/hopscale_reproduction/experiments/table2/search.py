@@ -8,7 +8,7 @@ Here a number of steps suffices if, with every seed of the profile,
 - the log-likelihood of the validation data, $\log \tilde\pi(x) - \log Z$ with log Z by annealed
   importance sampling from two sides, is at most `margin` nats an image below the reference.
 
-The reference is the mean over seeds of adaptive LBP with g = sqrt(t) and enough steps (20 for
+The reference is the mean over seeds of adaptive LBP with g = sqrt(t) and enough steps (10 for
 digits; 15, the paper's own number, for 28 x 28): one for all samplers of a data set. The margin is
 0.3 nats for 8 x 8 images, several times the spread between seeds, and 5 nats for 28 x 28, where
 log Z is known no better; a cell is marked `~` where the errors of log Z, the reference's too, leave
