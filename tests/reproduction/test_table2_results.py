@@ -64,7 +64,7 @@ def test_trained_models_are_drawn(store):
     assert len(set(heights)) == 4
     assert max(heights) < -20
     full = [series for series in panel.series if not series.hollow]
-    assert [len(series.points) for series in full] == [18] * 4
+    assert [len(series.points) for series in full] == [14] * 4
     assert {series.name for series in full} == {series.name for series in panel.series} - {""}
     assert not any(math.isnan(point.y) for series in panel.series for point in series.points)
     assert "2 steps, seed 0: -10.00 ± 0.01 nats" in full[3].points[0].note
@@ -76,7 +76,7 @@ def test_trained_models_are_drawn(store):
         ({"LBP_b-1": 8, "ALBP_b": 4, "LBP_s-1": 6, "ALBP_s": 3}, "yes"),
         ({"LBP_b-1": 8, "ALBP_b": 4, "LBP_s-1": 3, "ALBP_s": 2}, "partly"),
         ({"LBP_b-1": 8, "ALBP_b": 5, "LBP_s-1": 3, "ALBP_s": 2}, "no"),
-        ({"LBP_b-1": 99, "ALBP_b": 10, "LBP_s-1": 99, "ALBP_s": 8}, "yes"),
+        ({"LBP_b-1": 99, "ALBP_b": 5, "LBP_s-1": 99, "ALBP_s": 4}, "yes"),
     ],
 )
 def test_the_claim_about_training_is_judged(store, fewest, status):
