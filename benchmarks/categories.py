@@ -2,9 +2,11 @@
 
     python benchmarks/categories.py [--side 64] [--chains 10] [--out benchmarks/categories-cpu.csv]
 
-A square lattice: an Ising model for bits, a Potts model for more values, at one number of sites a
-step. The target's own evaluation is timed alone and taken off. The best of many short runs counts,
-all numbers of values in turn: other programs only ever make one slower.
+A square lattice of one size: an Ising model for bits, a Potts model for more values, at one number
+of sites a step. What is compared is a step less the target's own evaluation, timed alone, for
+both: choosing sites, drawing values, scoring the way back, and copying the state that is taken.
+The best of many short runs counts, all numbers of values in turn: other programs only ever make
+one slower.
 """
 
 import argparse

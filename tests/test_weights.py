@@ -8,6 +8,7 @@ import scipy.special
 import scipy.stats
 
 import hopscale as hs
+from hopscale import move as moves
 from hopscale.kernels.weights import site_weights
 from hopscale.native import cpu, reference
 from hopscale.select import listed
@@ -91,6 +92,44 @@ def test_kernels_weigh_and_draw_values_as_plain_jax_does(balance, values):
         np.testing.assert_array_equal(ours[1][later], np.asarray(here)[later])
 
 
+def race_and_score(implementation, balance):
+    """A step's choice of sites and values and its way back, by the functions a kernel has."""
+    kernel = hs.LBP(balance, implementation=implementation)
+    target = hs.Potts.lattice((20, 15), 5)
+
+    @jax.jit
+    def run(key, ratios, here, length):
+        evaluation = hs.Evaluation(jnp.zeros((), jnp.float32), ratios.reshape(20, 15, 5))
+        state = hs.ChainState(here.reshape(20, 15), evaluation)
+        move, log_prob = kernel.choose(key, target, state, length)
+        there = hs.ChainState(moves.apply(state.x, move), evaluation)
+        zero = jnp.zeros((), jnp.float32)
+        settled = kernel.settle(zero, target, state, there, move, zero)
+        score = kernel.score(target, state, move, way_back=False)
+        return move.choice.sites, move.values, jnp.stack([log_prob, score]), settled.log_ratio
+
+    return run
+
+
+@pytest.mark.skipif(not cpu.ready()[0], reason="the kernels are not built")
+@pytest.mark.parametrize("balance", ["barker", "sqrt"])
+def test_sites_and_values_chosen_in_one_go_are_those_chosen_in_turn(balance):
+    """Also where weights are too large, too small or none, and where nearly all sites move."""
+    rng = np.random.default_rng(0)
+    easy = jnp.asarray(rng.normal(0, 2, (300, 5)), jnp.float32)
+    hard, here = hard_ratios(300, 5, rng)
+    runs = [race_and_score(implementation, balance) for implementation in ("auto", "reference")]
+    for ratios, length in ((easy, 20), (easy, 0), (easy, 299), (hard, 40), (hard, 300)):
+        arguments = jax.random.key(length), ratios, here, jnp.int32(length)
+        ours, plain = ([np.asarray(part) for part in run(*arguments)] for run in runs)
+        np.testing.assert_array_equal(ours[0][:length], plain[0][:length])
+        possible = np.isfinite(ratios).any(axis=1)  # without any weight, one value is as good
+        np.testing.assert_array_equal(ours[1][possible], plain[1][possible])
+        for a, b in zip(ours[2:], plain[2:], strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-3)
+        np.testing.assert_allclose(ours[2][0], ours[2][1], rtol=2e-6, atol=2e-3)
+
+
 @pytest.mark.skipif(not cpu.ready()[0], reason="the kernels are not built")
 def test_kernels_price_the_values_of_a_potts_model_as_plain_jax_does():
     target = hs.Potts.lattice((5, 4), 3, 0.7, np.random.default_rng(0).normal(size=(5, 4, 3)))
@@ -99,7 +138,8 @@ def test_kernels_price_the_values_of_a_potts_model_as_plain_jax_does():
     field = target.field.reshape(-1, 3).astype(jnp.float32)
     rows = graph.start, graph.neighbour, graph.weight.astype(jnp.float32)
     ours, plain = (
-        jax.vmap(lambda x: module.potts_energies(x, field, *rows, degree=graph.degree))(x)  # noqa: B023
+        jax.vmap(lambda x: module.potts(x, field, *rows, degree=graph.degree))(x)  # noqa: B023
         for module in (cpu, reference)
     )
-    np.testing.assert_allclose(ours, plain, rtol=1e-6)
+    for a, b in zip(ours, plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)

@@ -7,6 +7,7 @@
 #include "potts.h"
 #include "race.h"
 #include "sweep.h"
+#include "value_race.h"
 #include "values.h"
 
 using namespace hopscale;
@@ -120,7 +121,7 @@ static std::vector<float> priced(const Ring& ring, size_t helpers) {
   std::vector<int32_t> sites(n);
   std::vector<uint8_t> chosen(n);
   std::vector<int8_t> drawn(n);
-  potts_energies(ring.x.data(), ring.field.data(), k, rows, energies.data());
+  const float log_prob = potts(ring.x.data(), ring.field.data(), k, rows, energies.data());
   for (Balance balance : {kBarker, kSqrt, kLogWeight}) {
     for (size_t i = 0; i < n; i += 97) energies[i * k] = balance == kSqrt ? 400.0f : -400.0f;
     const Values of{energies.data(), ring.x.data(), n, k, balance};
@@ -132,7 +133,12 @@ static std::vector<float> priced(const Ring& ring, size_t helpers) {
     draw_values(of, key, sites.data(), length, drawn.data());
     totals.push_back(values_log_prob(of, totals.data(), drawn.data(), chosen.data()));
     totals.insert(totals.end(), drawn.begin(), drawn.end());
+    totals.push_back(race_values(key, of, length, sites.data(), chosen.data(), drawn.data(),
+                                 with.team));
+    totals.push_back(order_values(of, drawn.data(), sites.data(), chosen.data(), length, true,
+                                  with.team));
   }
+  totals.push_back(log_prob);
   std::vector<int8_t> bits(n);
   for (size_t i = 0; i < n; ++i) bits[i] = ring.x[i] > 0;
   pair_fields(bits.data(), ring.field.data(), rows, fields.data());

@@ -9,7 +9,7 @@ from hopscale import select, validate
 from hopscale.kernels.kernel import ChainState
 from hopscale.kernels.metropolis import Metropolis
 from hopscale.kernels.weights import settle, site_weights
-from hopscale.move import Move
+from hopscale.move import Choice, Move
 from hopscale.target import Target
 
 PATHS = ("reversed", "same")
@@ -52,12 +52,9 @@ class LBP(Metropolis):
 
     def choose(self, key, target: Target, state: ChainState, length):
         weights = site_weights(self.balance, target, state, self.implementation)
-        choice, log_prob = select.race(
-            key, weights.sites, length, implementation=self.implementation
-        )
-        values = weights.draw_values(key, choice)
-        move = Move(choice=choice, moved=choice.chosen, values=values)
-        return move, log_prob + weights.values_log_prob(move)
+        sites, chosen, values, log_prob = weights.race(key, length, self.implementation)
+        choice = Choice(sites=sites, chosen=chosen, length=length)
+        return Move(choice=choice, moved=chosen, values=values), log_prob
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
         weights = site_weights(self.balance, target, state, self.implementation)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from hopscale import move as moves
-from hopscale import native
+from hopscale import native, select
 from hopscale.balance import Balance
 from hopscale.kernels.kernel import ChainState
 from hopscale.kernels.metropolis import Settled
@@ -28,7 +28,7 @@ class ByValue(NamedTuple):
     balance: Balance
     implementation: str
 
-    def call(self, name: str, *arrays, key=()):
+    def call(self, name: str, *arrays, key=(), **settings):
         """An operation of `native` on these."""
         return native.call(
             name,
@@ -38,6 +38,7 @@ class ByValue(NamedTuple):
             *arrays,
             balance=self.balance,
             implementation=self.implementation,
+            **settings,
         )
 
 
@@ -46,6 +47,26 @@ class SiteWeights(NamedTuple):
 
     sites: Weights
     by_value: ByValue | None
+
+    @property
+    def in_one_go(self) -> ByValue | None:
+        """Sites and values, where there may be kernels that choose them together."""
+        small = self.by_value is not None and self.by_value.here.dtype == jnp.int8
+        return self.by_value if small else None
+
+    def race(self, key: Key[Array, ""], length: Int[Array, ""], implementation: str):
+        """Sites without replacement, a value for each, and the log-probability of both."""
+
+        def in_turn(*_):
+            choice, log_prob = select.race(key, self.sites, length, implementation=implementation)
+            values = self.draw_values(key, choice)
+            move = Move(choice=choice, moved=choice.chosen, values=values)
+            return *choice[:2], values, log_prob + self.values_log_prob(move)
+
+        by_value = self.in_one_go
+        if by_value is None:
+            return in_turn()
+        return by_value.call("race_values", length, key=(key,), plain=in_turn)
 
     def draw_values(self, key: Key[Array, ""], choice: Choice) -> Int[Array, " n"] | None:
         """A new value for every site chosen, by weight; any for the others."""
@@ -77,24 +98,37 @@ def settle(
         path: the way back: "backwards", the last site first; "forwards"; or "repeated", with
             replacement.
     """
-    rest = weights.values_log_prob(moves.reverse(state.x, move))
     # Of both states, the log-probability comes first.
     new, structure = jax.tree.flatten((there.evaluation, there.x))
-    log_ratio, accepted, invalid, leaves = native.call(
-        "settle",
-        uniform,
-        log_forward,
-        jnp.asarray(rest, log_forward.dtype),
-        move.choice.length,
-        weights.sites.values,
-        move.choice.sites,
-        move.choice.chosen,
-        tuple(new),
-        tuple(jax.tree.leaves((state.evaluation, state.x))),
-        balance=weights.sites.balance,
-        path=path,
-        implementation=implementation,
-    )
+    states = tuple(new), tuple(jax.tree.leaves((state.evaluation, state.x)))
+    way_back, choice = moves.reverse(state.x, move), move.choice
+
+    def in_turn(*_):
+        rest = jnp.asarray(weights.values_log_prob(way_back), log_forward.dtype)
+        return native.call(
+            "settle",
+            uniform,
+            log_forward,
+            rest,
+            choice.length,
+            weights.sites.values,
+            choice.sites,
+            choice.chosen,
+            *states,
+            balance=weights.sites.balance,
+            path=path,
+            implementation=implementation,
+        )
+
+    by_value = None if path == "repeated" else weights.in_one_go
+    if by_value is None:
+        found = in_turn()
+    else:
+        arrays = way_back.values, *choice, uniform, log_forward, *states
+        found = by_value.call(
+            "settle_values", *arrays, backwards=path == "backwards", plain=in_turn
+        )
+    log_ratio, accepted, invalid, leaves = found
     evaluation, x = jax.tree.unflatten(structure, leaves)
     return Settled(ChainState(x, evaluation), log_ratio, accepted, invalid)
 

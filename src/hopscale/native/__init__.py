@@ -76,18 +76,20 @@ def _settings(settings: dict) -> dict:
     return settings
 
 
-def call(name: str, *arrays, implementation: str = "auto", **settings):
+def call(name: str, *arrays, implementation: str = "auto", plain=None, **settings):
     """The operation of that name, by the implementation for the platform that will run it.
 
     Args:
         name: of a function of `reference`.
         implementation: "auto", kernels where they apply, or "reference".
+        plain: what to do where there is no kernel, with the same arrays; None: the reference. For
+            operations that do several others in one go.
     """
     if implementation not in IMPLEMENTATIONS:
         known = " or ".join(map(repr, IMPLEMENTATIONS))
         raise ValueError(f"implementation must be {known}; got {implementation!r}.")
     settings = _settings(settings)
-    plain = partial(getattr(reference, name), **settings)
+    plain = plain or partial(getattr(reference, name), **settings)
     if implementation == "reference" or not _fits(arrays):
         return plain(*arrays)
     on_cpu = _kernel(cpu, name, settings) or plain

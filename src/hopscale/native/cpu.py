@@ -14,6 +14,7 @@ import numpy as np
 
 from hopscale import balance as balancing
 from hopscale.native import reference
+from hopscale.native.paths import decide
 
 # What the numbers given for the sites mean: the kernels' `Balance`.
 _CODES = {None: 0, "barker": 1, "sqrt": 2}
@@ -37,7 +38,9 @@ _NAMES = (
     "PottsSweeps",
     "PairFields",
     "PairUpdate",
-    "PottsEnergies",
+    "Potts",
+    "RaceValues",
+    "OrderValues",
     "ValueTotals",
     "DrawValues",
     "ValuesLogProb",
@@ -174,10 +177,34 @@ def pair_update(fields, x, moved, field, start, neighbour, weight, *, degree):
     return _call("PairUpdate", output, *arrays, vmap_method="expand_dims")
 
 
-def potts_energies(x, field, start, neighbour, weight, *, degree):
-    output = jax.ShapeDtypeStruct(field.shape, jnp.float32)
+def potts(x, field, start, neighbour, weight, *, degree):
+    if x.dtype != jnp.int8:  # more than 128 values a site
+        return reference.potts(x, field, start, neighbour, weight, degree=degree)
+    outputs = (_SCALAR, jax.ShapeDtypeStruct(field.shape, jnp.float32))
     arrays = (x, field, start, neighbour, weight)
-    return _call("PottsEnergies", output, *arrays, vmap_method="expand_dims")
+    return _call("Potts", outputs, *arrays, vmap_method="expand_dims")
+
+
+def race_values(key, ratios, here, length, *, balance):
+    ratios, code = _coded(ratios, balance)
+    drawn = jax.ShapeDtypeStruct(here.shape, jnp.int8)
+    arrays = (jax.random.key_data(key), ratios, here, length)
+    return _call("RaceValues", (*_choice(here.size), drawn, _SCALAR), *arrays, balance=code)
+
+
+def order_values(ratios, here, values, sites, chosen, length, *, balance, backwards):
+    ratios, code = _coded(ratios, balance)
+    arrays = (ratios, here, values, sites, chosen, length)
+    return _call("OrderValues", _SCALAR, *arrays, balance=code, backwards=bool(backwards))
+
+
+def settle_values(
+    ratios, values, back, sites, chosen, length, uniform, log_forward, there, here, *, balance,
+    backwards,
+):  # fmt: skip
+    arrays = (ratios, values, back, sites, chosen, length)
+    log_backward = order_values(*arrays, balance=balance, backwards=backwards)
+    return decide(uniform, log_forward, log_backward, there, here)
 
 
 def value_totals(ratios, here, *, balance):

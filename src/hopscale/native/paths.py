@@ -106,7 +106,12 @@ def settle(
     else:
         way = {"balance": balance, "backwards": path == "backwards"}
         back = order_log_prob(values, sites, chosen, length, **way)
-    log_ratio, invalid = log_acceptance(here[0], there[0], log_forward, back + rest)
+    return decide(uniform, log_forward, back + rest, there, here)
+
+
+def decide(uniform, log_forward, log_backward, there: tuple[Array, ...], here: tuple[Array, ...]):
+    """Accept a proposal or stay, given the log-probabilities of its way forth and its way back."""
+    log_ratio, invalid = log_acceptance(here[0], there[0], log_forward, log_backward)
     accepted = uniform < jnp.exp(log_ratio)
     new = jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, here)
     return log_ratio, accepted, invalid, new

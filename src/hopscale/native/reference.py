@@ -41,7 +41,7 @@ from hopscale.native.paths import (
 from hopscale.native.sweeps import (
     pair_fields,
     pair_update,
-    potts_energies,
+    potts,
     potts_sweeps,
     spin_sweeps,
 )
@@ -58,7 +58,7 @@ __all__ = [
     "order_log_prob",
     "pair_fields",
     "pair_update",
-    "potts_energies",
+    "potts",
     "potts_sweeps",
     "rbm_inputs",
     "repeated_log_prob",

@@ -57,11 +57,21 @@ def pair_update(fields, x, moved, field, start, neighbour, weight, *, degree: in
     return pair_fields(y, field, start, neighbour, weight, degree=degree)
 
 
-def potts_energies(x, field, start, neighbour, weight, *, degree: int) -> Float[Array, "n values"]:
-    r"""$h_i(c) + \sum_j J_{ij} [x_j = c]$ for every site and value."""
+def potts(x, field, start, neighbour, weight, *, degree: int):
+    r"""Log-probability and log-ratios of a Potts model.
+
+    With the energies $e_i(c) = h_i(c) + \sum_j J_{ij} [x_j = c]$, the log-ratio of site i and value
+    c is $e_i(c) - e_i(x_i)$.
+    """
     values = jnp.arange(field.shape[1], dtype=x.dtype)
-    code = (x[:, None] == values[None, :]).astype(field.dtype)
-    return field + neighbour_sums(jnp.arange(x.size), code, start, neighbour, weight, degree)
+    present = x[:, None] == values[None, :]
+    code = present.astype(field.dtype)
+    sums = neighbour_sums(jnp.arange(x.size), code, start, neighbour, weight, degree)
+    energies = field + sums
+    own = jnp.sum(jnp.where(present, energies, 0.0), axis=1)
+    # Each pair is seen from both of its ends.
+    log_prob = jnp.sum(jnp.where(present, field + 0.5 * sums, 0.0))
+    return log_prob, energies - own[:, None]
 
 
 def flip_chance(cost: Float[Array, "..."], metropolis: bool, keep: float) -> Float[Array, "..."]:

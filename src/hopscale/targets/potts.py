@@ -2,10 +2,8 @@
 
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from hopscale import lattice, native
 from hopscale.graph import Graph, make_graph, read_pairs
@@ -100,30 +98,15 @@ class Potts(Target):
         return self.field.reshape(-1, self.num_states)
 
     def _log_prob(self, x: State):
-        return self._given(x, self._energies(x)).log_prob
+        return self._evaluate(x).log_prob
 
     def _evaluate_log_prob(self, x: State):
-        return self._given(x, self._energies(x))._replace(log_ratios=None)
+        return self._evaluate(x)._replace(log_ratios=None)
 
     def _evaluate(self, x: State):
-        return self._given(x, self._energies(x))
-
-    def _energies(self, x: State) -> Float[Array, "n values"]:
-        r"""$h_i(c) + \sum_j J_{ij} [x_j = c]$ for every site and value."""
         graph = self.graph
         rows = graph.start, graph.neighbour, graph.weight
-        return native.call(
-            "potts_energies", x.reshape(-1), self._by_site, *rows, degree=graph.degree
+        log_prob, ratios = native.call(
+            "potts", x.reshape(-1), self._by_site, *rows, degree=graph.degree
         )
-
-    def _given(self, x: State, energies: Float[Array, "n values"]) -> Evaluation:
-        own, field = _at(energies, x), _at(self._by_site, x)
-        # Each pair is seen from both of its ends.
-        log_prob = 0.5 * jnp.sum(own + field)
-        ratios = energies - own[:, None]
         return Evaluation(log_prob=log_prob, log_ratios=ratios.reshape(self.field.shape))
-
-
-def _at(table: Float[Array, "n values"], x: Int[Array, "..."]) -> Float[Array, " n"]:
-    here = jax.nn.one_hot(x.reshape(-1), table.shape[1], dtype=bool)
-    return jnp.sum(jnp.where(here, table, 0.0), axis=1)

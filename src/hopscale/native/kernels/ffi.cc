@@ -28,8 +28,10 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(SpinSweeps, spin_sweeps);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(PottsSweeps, potts_sweeps);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(PairFields, pair_fields);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(PairUpdate, pair_update);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(PottsEnergies, potts_energies);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Potts, potts);
 
+XLA_FFI_DEFINE_HANDLER_SYMBOL(RaceValues, race_values);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(OrderValues, order_values);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ValueTotals, value_totals);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(DrawValues, draw_values);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ValuesLogProb, values_log_prob);

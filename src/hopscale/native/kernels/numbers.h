@@ -24,13 +24,30 @@
 #endif
 #define INLINE inline __attribute__((always_inline))
 
+// The call with `constant` the number of values where there are few, so that loops over them are
+// written out; else 0.
+#define HOPSCALE_BY_VALUES(values, call) \
+  if ((values) == 3) {                   \
+    constexpr size_t constant = 3;       \
+    call;                                \
+  } else if ((values) == 4) {            \
+    constexpr size_t constant = 4;       \
+    call;                                \
+  } else if ((values) == 5) {            \
+    constexpr size_t constant = 5;       \
+    call;                                \
+  } else {                               \
+    constexpr size_t constant = 0;       \
+    call;                                \
+  }
+
 namespace hopscale {
 
 using std::size_t;
 
 // What the numbers given for the sites mean: log w itself, or a log-ratio s with
-// w = 1 / (1 + exp(-s)) (Barker) or w = exp(s / 2).
-enum Balance : int32_t { kLogWeight = 0, kBarker = 1, kSqrt = 2 };
+// w = 1 / (1 + exp(-s)) (Barker) or w = exp(s / 2); within the kernels also w as it is.
+enum Balance : int32_t { kLogWeight = 0, kBarker = 1, kSqrt = 2, kWeight = 3 };
 
 struct Key {
   uint32_t a, b;
@@ -145,6 +162,7 @@ INLINE float logarithm(float x) {
 // Log-weight in double precision, for the chains where single precision does not do.
 INLINE double log_weight(float s, Balance balance) {
   const double x = s;
+  if (balance == kWeight) return std::log(x);
   if (balance == kBarker) return x < 0 ? x - std::log1p(std::exp(x)) : -std::log1p(std::exp(-x));
   return balance == kSqrt ? 0.5 * x : x;
 }

@@ -92,13 +92,33 @@ WIDE inline void visit(const Potts& model, const Lanes& lanes, const Keys& key, 
   }
 }
 
-// h_i(c) + sum_j J_ij [x_j = c] for every site and value.
-inline void potts_energies(const int8_t* x, const float* field, size_t values, const Rows& rows,
-                           float* energies) {
-  std::copy(field, field + rows.n * values, energies);
-  for (size_t i = 0; i < rows.n; ++i)
-    for (int32_t e = rows.start[i]; e < rows.start[i + 1]; ++e)
-      energies[i * values + static_cast<size_t>(x[rows.neighbour[e]])] += rows.weight[e];
+// The energies e_i(c) = h_i(c) + sum_j J_ij [x_j = c] of every site and value, less those of the
+// present values: log-ratios. Returns the log-probability, in which each pair counts once.
+template <size_t constant>
+INLINE float potts_by(const int8_t* x, const float* field, size_t given, const Rows& rows,
+                      float* ratios) {
+  const size_t values = constant == 0 ? given : constant;
+  constexpr size_t some = 64;  // sites: numbers just written one by one are not read together
+  double twice = 0;
+  for (size_t first = 0; first < rows.n; first += some) {
+    const size_t last = std::min(rows.n, first + some);
+    std::copy(field + first * values, field + last * values, ratios + first * values);
+    for (size_t i = first; i < last; ++i)
+      for (int32_t e = rows.start[i]; e < rows.start[i + 1]; ++e)
+        ratios[i * values + static_cast<size_t>(x[rows.neighbour[e]])] += rows.weight[e];
+    for (size_t i = first; i < last; ++i) {
+      float* row = ratios + i * values;
+      const float own = row[static_cast<size_t>(x[i])];
+      twice += static_cast<double>(own + field[i * values + static_cast<size_t>(x[i])]);
+      for (size_t c = 0; c < values; ++c) row[c] -= own;
+    }
+  }
+  return static_cast<float>(0.5 * twice);
+}
+
+inline float potts(const int8_t* x, const float* field, size_t values, const Rows& rows,
+                   float* ratios) {
+  HOPSCALE_BY_VALUES(values, return potts_by<constant>(x, field, values, rows, ratios))
 }
 
 WIDE inline void load_values(const int8_t* const* x, size_t n, int32_t* values) {

@@ -21,6 +21,7 @@ struct Scratch {
   std::vector<int32_t> drawn;                 // sites, repeats among them
   std::vector<double> along, sums;            // weights along an order; of pieces of a chain
   std::vector<float> values;                  // along an order
+  std::vector<float> totals;                  // the weights of sites of several values
   std::vector<std::pair<double, int32_t>> clocks;  // of the sites left over, rarely needed
 
   static Scratch& here() {

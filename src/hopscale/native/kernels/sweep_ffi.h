@@ -162,55 +162,54 @@ ffi::Error potts_sweeps(ffi::ThreadPool pool, Words key, States x, Floats beta, 
       });
 }
 
+// body(chain, rows of the chain's graph) for chains of n numbers each.
+template <typename Body>
+ffi::Error over_rows(ffi::ThreadPool& pool, Ints start, Ints neighbour, Floats weight,
+                     Dimensions batch, size_t n, Body body) {
+  const RowsOf rows(start, start, neighbour, weight, batch);
+  size_t chains = 1;
+  for (int64_t size : batch) chains *= static_cast<size_t>(size);
+  hopscale::for_each_chain(team_of(pool), chains, n,
+                           [&](size_t c, const Team&) { body(c, rows(c)); });
+  return ffi::Error::Success();
+}
+
 ffi::Error pair_fields(ffi::ThreadPool pool, States x, Floats field, Ints start, Ints neighbour,
                        Floats weight, Out<Floats> fields) {
   const auto shape = fields->dimensions();
   const Dimensions batch(shape.begin(), shape.size() - 1);
-  const RowsOf rows(start, start, neighbour, weight, batch);
-  const Part of_x(x.dimensions(), batch), of_field(field.dimensions(), batch);
-  const auto n = static_cast<size_t>(shape.back());
-  hopscale::for_each_chain(team_of(pool), fields->element_count() / std::max<size_t>(n, 1), n,
-                           [&](size_t c, const Team&) {
-                             hopscale::pair_fields(x.typed_data() + of_x(c),
-                                                   field.typed_data() + of_field(c), rows(c),
-                                                   fields->typed_data() + c * n);
-                           });
-  return ffi::Error::Success();
+  const size_t n = size_of(shape);
+  return over_rows(pool, start, neighbour, weight, batch, n,
+                   [=, x = of_chain(x, batch), field = of_chain(field, batch),
+                    fields = fields->typed_data()](size_t c, const Rows& rows) {
+                     hopscale::pair_fields(x(c), field(c), rows, fields + c * n);
+                   });
 }
 
-ffi::Error potts_energies(ffi::ThreadPool pool, States x, Floats field, Ints start, Ints neighbour,
-                          Floats weight, Out<Floats> energies) {
-  const auto shape = energies->dimensions();
-  const Dimensions batch(shape.begin(), shape.size() - 2);
-  const RowsOf rows(start, start, neighbour, weight, batch);
-  const Part of_x(x.dimensions(), batch), of_field(field.dimensions(), batch);
-  const auto values = static_cast<size_t>(shape.back());
-  const size_t size = static_cast<size_t>(shape[shape.size() - 2]) * values;
-  hopscale::for_each_chain(team_of(pool), energies->element_count() / std::max<size_t>(size, 1),
-                           size, [&](size_t c, const Team&) {
-                             hopscale::potts_energies(x.typed_data() + of_x(c),
-                                                      field.typed_data() + of_field(c), values,
-                                                      rows(c), energies->typed_data() + c * size);
-                           });
-  return ffi::Error::Success();
+ffi::Error potts(ffi::ThreadPool pool, States x, Floats field, Ints start, Ints neighbour,
+                 Floats weight, Out<Floats> log_prob, Out<Floats> ratios) {
+  const auto batch = log_prob->dimensions();
+  const size_t values = size_of(ratios->dimensions());
+  const size_t n = size_of(ratios->dimensions(), 2) * values;
+  return over_rows(pool, start, neighbour, weight, batch, n,
+                   [=, x = of_chain(x, batch), field = of_chain(field, batch),
+                    log_prob = log_prob->typed_data(),
+                    ratios = ratios->typed_data()](size_t c, const Rows& rows) {
+                     log_prob[c] = hopscale::potts(x(c), field(c), values, rows, ratios + c * n);
+                   });
 }
 
 ffi::Error pair_update(ffi::ThreadPool pool, Floats before, States x, Flags moved, Floats,
                        Ints start, Ints neighbour, Floats weight, Out<Floats> after) {
   const auto shape = after->dimensions();
   const Dimensions batch(shape.begin(), shape.size() - 1);
-  const RowsOf rows(start, start, neighbour, weight, batch);
-  const Part of_before(before.dimensions(), batch), of_x(x.dimensions(), batch);
-  const Part of_moved(moved.dimensions(), batch);
-  const auto n = static_cast<size_t>(shape.back());
-  hopscale::for_each_chain(
-      team_of(pool), after->element_count() / std::max<size_t>(n, 1), n,
-      [&](size_t c, const Team&) {
-        hopscale::pair_update(before.typed_data() + of_before(c), x.typed_data() + of_x(c),
-                              bytes(moved.typed_data()) + of_moved(c), rows(c),
-                              after->typed_data() + c * n);
-      });
-  return ffi::Error::Success();
+  const size_t n = size_of(shape);
+  return over_rows(pool, start, neighbour, weight, batch, n,
+                   [=, before = of_chain(before, batch), x = of_chain(x, batch),
+                    moved = of_chain(moved, batch),
+                    after = after->typed_data()](size_t c, const Rows& rows) {
+                     hopscale::pair_update(before(c), x(c), moved(c), rows, after + c * n);
+                   });
 }
 
 }  // namespace

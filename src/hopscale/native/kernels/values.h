@@ -3,10 +3,14 @@
 #pragma once
 
 #include "order.h"
+#include "table.h"
 
 namespace hopscale {
 
 constexpr uint32_t kValues = 0x76616C75;  // folded into the key; blocks of draws follow on
+
+// Sums of weights that single precision holds well.
+constexpr float kLeastTotal = 0x1p-60f, kMostTotal = 0x1p60f;
 
 // log-ratios (sites, values), and the present value of each site.
 struct Values {
@@ -25,27 +29,23 @@ inline double log_total_slowly(const Values& of, size_t site) {
   return total;
 }
 
-// The sum of each row of `k` weights; whether all of them are within bounds. For few values the
-// number of them is a constant, so that nothing is looped over.
+// The sum of each row of weights; whether all of them are within bounds. For few values the number
+// of them is a constant, so that nothing is looped over.
 template <size_t constant>
 INLINE bool sum_rows(const float* w, size_t count, size_t values, float* total) {
-  constexpr float least = 0x1p-60f, most = 0x1p60f;
   const size_t k = constant == 0 ? values : constant;
-  int32_t fine = 1;
   for (size_t i = 0; i < count; ++i) {
     float sum = 0;
     for (size_t c = 0; c < k; ++c) sum += w[i * k + c];
     total[i] = sum;
-    fine &= (sum >= least) & (sum <= most);
   }
+  int32_t fine = 1;
+  for (size_t i = 0; i < count; ++i) fine &= (total[i] >= kLeastTotal) & (total[i] <= kMostTotal);
   return fine != 0;
 }
 
 INLINE bool sum_rows_of(const float* w, size_t count, size_t values, float* total) {
-  if (values == 3) return sum_rows<3>(w, count, values, total);
-  if (values == 4) return sum_rows<4>(w, count, values, total);
-  if (values == 5) return sum_rows<5>(w, count, values, total);
-  return sum_rows<0>(w, count, values, total);
+  HOPSCALE_BY_VALUES(values, return sum_rows<constant>(w, count, values, total))
 }
 
 // The weights of log-ratios one by one, as they are: not relative to the largest.
@@ -58,24 +58,43 @@ INLINE void plain_weights(const float* s, size_t count, float* w) {
     w[j] = weight<balance>(balance != kBarker && s[j] > largest ? largest : s[j], scale);
 }
 
-// The same for sites [begin, end), a few at a time: exponentials of all their values side by side,
-// then sums, then logarithms. Sums that single precision does not hold well are computed again.
+constexpr size_t kSome = 256;  // sites whose weights are had together: few enough for a cache
+
+// The weights of the values of sites [first, first + count), none for their present ones.
+template <Balance balance>
+INLINE void weights_of_sites(const Values& of, size_t first, size_t count, float* w) {
+  const size_t k = of.values;
+  plain_weights<balance>(of.s + first * k, count * k, w);
+  for (size_t i = 0; i < count; ++i) w[i * k + static_cast<size_t>(of.here[first + i])] = 0.0f;
+}
+
+// The weight of each of the sites [begin, end), a few at a time; whether all are within bounds.
+template <Balance balance>
+INLINE bool totals_of(const Values& given, size_t begin, size_t end, float* w, float* totals) {
+  const Values of = given;
+  bool fine = true;
+  for (size_t first = begin; first < end; first += kSome) {
+    const size_t count = std::min(kSome, end - first);
+    weights_of_sites<balance>(of, first, count, w);
+    fine &= sum_rows_of(w, count, of.values, totals + first);
+  }
+  return fine;
+}
+
+WIDE inline bool totals_in(const Values& of, size_t begin, size_t end, float* w, float* totals) {
+  HOPSCALE_BY_BALANCE(of.balance, return totals_of<balance>(of, begin, end, w, totals))
+}
+
+// The same as logarithms. Those of sums that single precision does not hold well are had slowly.
 template <Balance balance>
 INLINE void log_totals_of(const Values& given, size_t begin, size_t end, float* w, float* totals) {
-  constexpr size_t some = 64;
   const Values of = given;
-  const size_t k = of.values;
-  for (size_t first = begin; first < end; first += some) {
-    const size_t count = std::min(some, end - first);
-    const int8_t* here = of.here + first;
-    float* total = totals + first;
-    plain_weights<balance>(of.s + first * k, count * k, w);
-    for (size_t i = 0; i < count; ++i) w[i * k + static_cast<size_t>(here[i])] = 0.0f;
-    if (sum_rows_of(w, count, k, total)) {
-      for (size_t i = 0; i < count; ++i) total[i] = logarithm(total[i]);
+  for (size_t first = begin; first < end; first += kSome) {
+    const size_t last = std::min(end, first + kSome);
+    if (totals_of<balance>(of, first, last, w, totals)) {
+      for (size_t i = first; i < last; ++i) totals[i] = logarithm(totals[i]);
     } else {
-      for (size_t i = 0; i < count; ++i)
-        total[i] = static_cast<float>(log_total_slowly(of, first + i));
+      for (size_t i = first; i < last; ++i) totals[i] = static_cast<float>(log_total_slowly(of, i));
     }
   }
 }
@@ -85,12 +104,36 @@ WIDE inline void log_totals_in(const Values& of, size_t begin, size_t end, float
   HOPSCALE_BY_BALANCE(of.balance, log_totals_of<balance>(of, begin, end, w, totals))
 }
 
-inline void log_totals(const Values& of, float* totals, const Team& team) {
-  constexpr size_t piece = 32 * kRun;
-  team.share((of.n + piece - 1) / piece, of.n * of.values, [=](size_t p) {
-    float* w = room(Scratch::here().values, 64 * of.values);
-    log_totals_in(of, p * piece, std::min(of.n, (p + 1) * piece), w, totals);
+constexpr size_t kPieceOfSites = 32 * kRun;
+
+INLINE size_t pieces_of_sites(const Values& of) {
+  return (of.n + kPieceOfSites - 1) / kPieceOfSites;
+}
+
+// body(begin, end, room for the weights of some sites, piece) for pieces of the sites.
+template <typename Body>
+INLINE void in_pieces_of_sites(const Values& of, const Team& team, Body body) {
+  team.share(pieces_of_sites(of), of.n * of.values, [=](size_t p) {
+    float* w = room(Scratch::here().values, kSome * of.values);
+    body(p * kPieceOfSites, std::min(of.n, (p + 1) * kPieceOfSites), w, p);
   });
+}
+
+inline void log_totals(const Values& of, float* totals, const Team& team) {
+  in_pieces_of_sites(of, team, [=](size_t begin, size_t end, float* w, size_t) {
+    log_totals_in(of, begin, end, w, totals);
+  });
+}
+
+// The weight of each site as it is where single precision holds all of them, else its logarithm.
+inline Balance totals_or_logs(const Values& of, float* totals, const Team& team) {
+  std::atomic<bool> fine{true};
+  in_pieces_of_sites(of, team, [=, &fine](size_t begin, size_t end, float* w, size_t) {
+    if (!totals_in(of, begin, end, w, totals)) fine = false;
+  });
+  if (fine && sum_of(totals, of.n) >= kPlenty) return kWeight;
+  log_totals(of, totals, team);
+  return kLogWeight;
 }
 
 // The value at a level between 0 and 1 of a row of weights; where these are too small or too large
@@ -102,7 +145,7 @@ INLINE int8_t value_at(const Values& of, size_t site, float level, float* w) {
   float total = 0;
   w[here] = 0.0f;
   for (size_t c = 0; c < of.values; ++c) w[c] = total += w[c];
-  if (!(total >= 0x1p-60f && total <= 0x1p60f)) {
+  if (!(total >= kLeastTotal && total <= kMostTotal)) {
     double most = -kInfinity;
     for (size_t c = 0; c < of.values; ++c)
       if (c != here) most = std::max(most, log_weight(s[c], of.balance));
@@ -122,22 +165,34 @@ INLINE int8_t value_at(const Values& of, size_t site, float level, float* w) {
   return static_cast<int8_t>(value);
 }
 
-// A block of draws: their log-ratios side by side, so that weights are had together.
+INLINE size_t site_at(const Values& of, const int32_t* sites, size_t r) {
+  return static_cast<size_t>(std::clamp<int64_t>(sites[r], 0, static_cast<int64_t>(of.n) - 1));
+}
+
+// The weights of the values of these sites: log-ratios side by side, so that they are had together.
+template <Balance balance>
+INLINE void weights_of_listed(const Values& of, const int32_t* sites, size_t count, float* s,
+                              float* w) {
+  const size_t k = of.values;
+  for (size_t r = 0; r < count; ++r) {
+    const float* row = of.s + site_at(of, sites, r) * k;
+    for (size_t c = 0; c < k; ++c) s[r * k + c] = row[c];
+  }
+  plain_weights<balance>(s, count * k, w);
+}
+
+// A block of draws.
 template <Balance balance>
 INLINE void draw_block(const Values& given, Key key, const int32_t* sites, size_t count, float* s,
                        float* w, int8_t* drawn) {
   const Values of = given;
-  const size_t k = of.values;
   uint32_t words[kBlock];
   block_of_words(key, 0, words);
-  const auto site = [&](size_t r) {
-    return static_cast<size_t>(std::clamp<int64_t>(sites[r], 0, static_cast<int64_t>(of.n) - 1));
-  };
-  for (size_t r = 0; r < count; ++r)
-    for (size_t c = 0; c < k; ++c) s[r * k + c] = of.s[site(r) * k + c];
-  plain_weights<balance>(s, count * k, w);
-  for (size_t r = 0; r < count; ++r)
-    drawn[site(r)] = value_at(of, site(r), uniform_number(words[r]), w + r * k);
+  weights_of_listed<balance>(of, sites, count, s, w);
+  for (size_t r = 0; r < count; ++r) {
+    const size_t site = site_at(of, sites, r);
+    drawn[site] = value_at(of, site, uniform_number(words[r]), w + r * of.values);
+  }
 }
 
 WIDE inline void draw_block_of(const Values& of, Key key, const int32_t* sites, size_t count,

@@ -1,8 +1,10 @@
 // Sites of several values as XLA custom calls.
 #pragma once
 
+#include "choice_ffi.h"
 #include "ffi_chains.h"
 #include "noise.h"
+#include "value_race.h"
 #include "values.h"
 
 namespace {
@@ -60,6 +62,33 @@ ffi::Error values_log_prob(ffi::ThreadPool pool, Floats ratios, States here, Flo
        log_prob = log_prob->typed_data()](size_t chain, const hopscale::Values& of, size_t at,
                                           const Team&) {
         log_prob[chain] = hopscale::values_log_prob(of, totals + at, to + at, moved + at);
+      });
+}
+
+ffi::Error race_values(ffi::ThreadPool pool, Words key, Floats ratios, States here, Ints length,
+                       Out<Ints> sites, Out<Flags> chosen, Out<States> drawn, Out<Floats> log_prob,
+                       BalanceSetting balance) {
+  return over_values(
+      pool, ratios, here, *balance,
+      [keys = key.typed_data(), length = length.typed_data(), sites = sites->typed_data(),
+       chosen = bytes(chosen->typed_data()), drawn = drawn->typed_data(),
+       log_prob = log_prob->typed_data()](size_t chain, const hopscale::Values& of, size_t at,
+                                          const Team& team) {
+        log_prob[chain] = hopscale::race_values(hopscale::key_of(keys, chain), of, length[chain],
+                                                sites + at, chosen + at, drawn + at, team);
+      });
+}
+
+ffi::Error order_values(ffi::ThreadPool pool, Floats ratios, States here, States to, Ints sites,
+                        Flags chosen, Ints length, Out<Floats> log_prob, BalanceSetting balance,
+                        Setting<bool, kBackwards> backwards) {
+  return over_values(
+      pool, ratios, here, *balance,
+      [to = to.typed_data(), sites = sites.typed_data(), chosen = bytes(chosen.typed_data()),
+       length = length.typed_data(), log_prob = log_prob->typed_data(), backwards = *backwards](
+          size_t chain, const hopscale::Values& of, size_t at, const Team& team) {
+        log_prob[chain] = hopscale::order_values(of, to + at, sites + at, chosen + at,
+                                                 length[chain], backwards, team);
       });
 }
 

@@ -19,7 +19,7 @@ struct Scale {
 
   Scale(float largest, Balance kind)
       : balance(kind),
-        shift(kind == kBarker ? std::min(largest, 0.0f) : largest),
+        shift(kind == kWeight ? 0.0f : kind == kBarker ? std::min(largest, 0.0f) : largest),
         one(shift == 0.0f ? 1.0f : std::exp(shift)),
         usable(std::isfinite(shift)) {}
 };
@@ -32,6 +32,7 @@ struct Weights {
 
 template <Balance balance>
 INLINE float weight(float s, const Scale& scale) {
+  if (balance == kWeight) return s;
   float x = s - scale.shift;
   if (balance == kSqrt) x *= 0.5f;
   const float e = exponential(balance == kBarker ? (x > 80.0f ? -80.0f : -x) : x);
@@ -46,6 +47,9 @@ INLINE float weight(float s, const Scale& scale) {
     call;                                                 \
   } else if ((kind) == kSqrt) {                           \
     constexpr Balance balance = kSqrt;                    \
+    call;                                                 \
+  } else if ((kind) == kWeight) {                         \
+    constexpr Balance balance = kWeight;                  \
     call;                                                 \
   } else {                                                \
     constexpr Balance balance = kLogWeight;               \
@@ -120,9 +124,10 @@ inline double sum_in_pieces(const Scale& scale, const float* s, const uint8_t* t
 // it is looked for only where there is little weight in all.
 template <typename Sum>
 INLINE Weights scaled(const float* s, size_t n, Balance balance, Sum sum) {
+  const bool as_they_are = balance == kBarker || balance == kWeight;
   Scale scale(0.0f, balance);
-  double total = balance == kBarker ? sum(scale) : 0;
-  if (balance != kBarker || total < kPlenty) {
+  double total = as_they_are ? sum(scale) : 0;
+  if (!as_they_are || total < kPlenty) {
     scale = Scale(largest(s, nullptr, n), balance);
     total = scale.usable ? sum(scale) : 0;
   }
