@@ -4,18 +4,17 @@ from typing import ClassVar
 
 import equinox as eqx
 
-from hopscale import balance as balancing
-from hopscale import select, validate
+from hopscale import validate
+from hopscale.kernels.balanced import Balanced
 from hopscale.kernels.kernel import ChainState
-from hopscale.kernels.metropolis import Metropolis
-from hopscale.kernels.weights import settle, site_weights
+from hopscale.kernels.weights import site_weights
 from hopscale.move import Choice, Move
 from hopscale.target import Target
 
 PATHS = ("reversed", "same")
 
 
-class LBP(Metropolis):
+class LBP(Balanced):
     r"""Flip R sites, drawn without replacement by locally balanced weights (Algorithm 1).
 
     At x, site i has weight $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$, with x^{(i)} the state that
@@ -36,18 +35,12 @@ class LBP(Metropolis):
             it is as valid, and moves about 10% less far.
     """
 
-    balance: str | balancing.LogBalance = eqx.field(
-        static=True, default="barker", converter=balancing.by_name
-    )
     path: str = eqx.field(static=True, default="reversed")
 
     name: ClassVar[str] = "lbp"
-    rate: ClassVar[float] = 0.574
-    informed: ClassVar[bool] = True
     replacement: ClassVar[bool] = False
 
     def __check_init__(self):
-        balancing.resolve(self.balance)
         validate.choice("path", self.path, PATHS)
 
     def choose(self, key, target: Target, state: ChainState, length):
@@ -56,18 +49,5 @@ class LBP(Metropolis):
         choice = Choice(sites=sites, chosen=chosen, length=length)
         return Move(choice=choice, moved=chosen, values=values), log_prob
 
-    def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
-        weights = site_weights(self.balance, target, state, self.implementation)
-        backwards = way_back and self.path == "reversed"
-        log_prob = select.order_log_prob(
-            weights.sites, move.choice, backwards, implementation=self.implementation
-        )
-        return log_prob + weights.values_log_prob(move)
-
-    def settle(self, uniform, target: Target, state, there, move: Move, log_forward):
-        if type(self).score is not LBP.score:  # a subclass scores otherwise
-            return super().settle(uniform, target, state, there, move, log_forward)
-        weights = site_weights(self.balance, target, there, self.implementation)
-        path = "backwards" if self.path == "reversed" else "forwards"
-        step = uniform, state, there, move, log_forward
-        return settle(weights, path, *step, self.implementation)
+    def order(self, way_back: bool) -> str:
+        return "backwards" if way_back and self.path == "reversed" else "forwards"
