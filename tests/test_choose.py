@@ -24,7 +24,7 @@ KERNELS = {
     "potts": (hs.Potts.lattice((4, 4), 3), hs.Gibbs(), "others on average"),
     "rbm": (small_rbm(), hs.Gibbs(), "hidden units"),
     "dense": (DENSE, hs.Gibbs(), "depends on 79 others"),
-    "bernoulli": (hs.Bernoulli([0.2, 0.6]), hs.LBP(), "prices every change"),
+    "bernoulli": (hs.Bernoulli([0.2, 0.6]), hs.Gibbs(), "draws all of them afresh"),
     "clamped": (hs.clamp(LATTICE, [3, 7], 1), hs.Gibbs(), "others on average"),
     "log-density": (small_targets()["quadratic"], hs.LBP(), "prices every change"),
 }

@@ -197,7 +197,7 @@ def test_extended_and_loaded_bit_for_bit(run, tmp_path):
 
 @pytest.mark.parametrize("sites", [1])
 def test_one_or_two_sites(sites):
-    found = hs.sample(hs.Bernoulli(np.full(sites, 0.5)), **SETTINGS)
+    found = hs.sample(hs.Bernoulli(np.full(sites, 0.5)), hs.LBP(), **SETTINGS)
     assert found.scale == 1.0
 
 
@@ -210,6 +210,6 @@ def test_far_from_equilibrium_the_scale_is_right_after_30_steps():
 
 def test_a_large_target_is_tuned_by_few_steps():
     target = hs.paper.bernoulli(2_000, "C2")
-    run = hs.sample(target, chains=20, warmup=100, draws=50, key=0, progress=False)
+    run = hs.sample(target, hs.LBP(), chains=20, warmup=100, draws=50, key=0, progress=False)
     assert run.scale == pytest.approx(hs.theory.optimal_scale(target), rel=0.25)
     assert not any("still moving" in sentence for sentence in run.warnings)

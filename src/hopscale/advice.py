@@ -160,7 +160,7 @@ def _disagreement(run: "Run", worst: "Statistic") -> str:
     )
 
 
-def _disagrees(run: "Run", statistic: "Statistic") -> bool:
+def disagrees(run: "Run", statistic: "Statistic") -> bool:
     r"""Whether R-hat is too high for chains that tell the same story.
 
     The means of half-chains, worth e / 2 draws each, vary by 2 / e of the variance, so R-hat is
@@ -173,11 +173,20 @@ def _disagrees(run: "Run", statistic: "Statistic") -> bool:
     return statistic.r_hat > R_HAT and not by_chance
 
 
+def chains_agree(run: "Run") -> bool:
+    """Whether the chains of a run tell the same story, of every statistic."""
+    return not any(disagrees(run, s) for s in _traced(run))
+
+
+def _traced(run: "Run") -> list["Statistic"]:
+    return [s for s in run.statistics.values() if s.trace.shape[1] >= TOO_FEW_DRAWS]
+
+
 def _mixing(run: "Run"):
-    traces = [s for s in run.statistics.values() if s.trace.shape[1] >= TOO_FEW_DRAWS]
+    traces = _traced(run)
     if not traces or np.all(run.distance_by_chain == 0):
         return
-    apart = [s for s in traces if _disagrees(run, s)]
+    apart = [s for s in traces if disagrees(run, s)]
     if apart:
         yield _disagreement(run, max(apart, key=lambda s: s.r_hat))
         return

@@ -40,8 +40,10 @@ def choose(target: Target, scale: Any = None) -> Chosen:
     if as_rbm(target) is not None:
         return Chosen(Gibbs(), "all hidden units can be drawn at once, then all visible ones")
     sweep = target.sweep()
-    if not isinstance(sweep, PairSweep) or not sweep.graph.num_pairs:
+    if not isinstance(sweep, PairSweep):
         return Chosen(LBP(), "one evaluation prices every change of one site")
+    if not sweep.graph.num_pairs:
+        return Chosen(Gibbs(), "no site depends on another, so a sweep draws all of them afresh")
     graph, colours = sweep.graph, sweep.blocks.shape[0]
     others = f"a site depends on {2 * graph.num_pairs / graph.num_sites:.3g} others on average"
     if colours > COLOURS and not _swept_by_kernels():

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hopscale import host, tables, validate
-from hopscale.advice import R_HAT
+from hopscale.advice import chains_agree
 from hopscale.choose import choose
 from hopscale.kernels import GWG, LBP, RWM, Gibbs
 from hopscale.kernels.kernel import Kernel
@@ -38,6 +38,7 @@ class Candidate:
         ess: effective draws of all chains together, of the worst statistic, whose name is `worst`.
         ess_per_second: of drawing alone.
         ess_per_second_all: warm-up included; compilation is not.
+        agree: whether its chains tell the same story, by the rule of a run's own warnings.
     """
 
     kernel: Kernel
@@ -49,11 +50,12 @@ class Candidate:
     draws: int
     steps_per_second: float
     seconds: float
+    agree: bool
 
     @property
     def reliable(self) -> bool:
         """Whether its chains agree, so that its effective draws mean something."""
-        return self.r_hat <= R_HAT and self.draws >= FEW and self.ess > 0
+        return self.agree and self.draws >= FEW and self.ess > 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,4 +232,5 @@ def _candidate(run: Run) -> Candidate:
         draws=run.num_draws,
         steps_per_second=run.steps_per_second,
         seconds=run.run_seconds,
+        agree=chains_agree(run),
     )
