@@ -117,10 +117,12 @@ KERNELS = ("LBP", "GWG", "RWM")
 def cases() -> list[Case]:
     """What a CPU does in an hour."""
     found = [Case(n, size, "C2", kernel) for n in SMALL for size in SMALL[n] for kernel in KERNELS]
+    small = [(name, size) for name in SMALL for size in SMALL[name]]
+    found += [Case(*one, config, "LBP") for one in small for config in ("C1", "C3")]
     found += [Case(n, LEARNED[n], "-", kernel) for n in ("ebm", "network") for kernel in KERNELS]
     found += [Case("potts", 200, "-", kernel) for kernel in KERNELS]
     found += [Case("bernoulli", 100, "C2", kernel, n) for kernel in KERNELS for n in (4, 1000)]
-    return [*found, Case("rbm", 400, "-", "LBP")]
+    return [*found, *(Case("rbm", size, "-", "LBP") for size in (100, 400))]
 
 
 def device_cases() -> list[Case]:
