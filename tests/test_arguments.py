@@ -41,7 +41,9 @@ def test_what_fits_is_not_refused(monkeypatch):
 
 def test_more_categories_than_16_bits_hold():
     target = hs.LogDensity(lambda x: jnp.sum(x[:, -1]), (2,), num_states=40_000, ratios="gradient")
-    run = hs.sample(target, keep="all", **SETTINGS)
+    settings = {**SETTINGS, "warmup": 0, "draws": 10, "init": np.full((5, 2), 39_990)}
+    run = hs.sample(target, keep="all", **settings)
     assert run.draws is not None
     assert run.draws.dtype == np.int32
     assert 32_768 < run.draws.max() < 40_000
+    assert len(np.unique(run.draws)) > 10  # they move, and some to values above 16 bits

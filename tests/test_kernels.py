@@ -59,7 +59,8 @@ def test_race_scores_its_choice_as_double_precision_does(n, kind, balance):
 )
 def test_race_and_repeated_draw_the_sites_of_the_reference(n, balance):
     """All kinds of weights, so that rounds and clocks take part, in one batch."""
-    cases = [(ratios(n, kind), length) for kind in KINDS for length in lengths(n)]
+    chosen = lengths(n) if n <= 1000 else lengths(n)[1::2]  # the reference takes long
+    cases = [(ratios(n, kind), length) for kind in KINDS for length in chosen]
     s = jnp.asarray(np.stack([s for s, _ in cases]))
     length = jnp.asarray([length for _, length in cases], jnp.int32)
     key = keys(len(cases), seed=n)
@@ -89,16 +90,22 @@ def test_length_is_clamped(length):
     assert np.array_equal(cpu.odd(sites, jnp.int32(length)), chosen)
 
 
-@pytest.mark.parametrize("kind", ["tame", "none possible", "nan"])
 @pytest.mark.parametrize("module", [cpu, reference])
-def test_no_choice_is_certain(module, kind):
+def test_no_choice_is_certain(module):
     """Length 0: no site, log-probability 0, whatever the weights."""
-    s = jnp.full(10, jnp.nan) if kind == "nan" else jnp.asarray(ratios(10, kind))
-    for draw in (module.race, module.repeated):
-        _, chosen, log_prob = draw(keys(1)[0], s, jnp.int32(0), balance=None)
-        assert (int(chosen.sum()), float(log_prob)) == (0, 0.0)
-    path = s, jnp.zeros(10, jnp.int32), jnp.zeros(10, bool), jnp.int32(0)
-    assert float(module.order_log_prob(*path, balance=None, backwards=True)) == 0.0
+    kinds = [ratios(10, "tame"), ratios(10, "none possible"), np.full(10, np.nan, np.float32)]
+
+    def choose_none(key, s):
+        drawn = [
+            draw(key, s, jnp.int32(0), balance=None) for draw in (module.race, module.repeated)
+        ]
+        path = s, jnp.zeros(10, jnp.int32), jnp.zeros(10, bool), jnp.int32(0)
+        way_back = module.order_log_prob(*path, balance=None, backwards=True)
+        return [chosen.sum() for _, chosen, _ in drawn], [way_back, *(q for *_, q in drawn)]
+
+    sites, log_probs = jax.jit(jax.vmap(choose_none))(keys(3), jnp.asarray(np.stack(kinds)))
+    assert not np.any(sites)
+    np.testing.assert_array_equal(log_probs, np.zeros((3, 3)))
 
 
 @pytest.mark.parametrize("n", [1, 7, 1000])
@@ -178,18 +185,27 @@ def test_balance_codes_are_explicit_log_weights(kind):
             np.testing.assert_allclose(ours, explicit, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["some impossible", "few possible", "none possible"])
-def test_reference_and_kernels_agree_on_the_impossible(kind):
-    s = jnp.asarray(ratios(20, kind))
-    for length in (1, 5, 20):
-        arrays = (keys(1)[0], s, jnp.int32(length))
-        sites, chosen, log_prob = reference.race(*arrays, balance=None)
-        np.testing.assert_allclose(log_prob, cpu.race(*arrays, balance=None)[2], rtol=1e-4)
-        for backwards in (False, True):
-            settings = {"balance": None, "backwards": backwards}
-            path = (s, sites, chosen, jnp.int32(length))
-            ours = cpu.order_log_prob(*path, **settings)
-            np.testing.assert_allclose(reference.order_log_prob(*path, **settings), ours, rtol=1e-4)
-        theirs = reference.repeated_log_prob(s, sites, jnp.int32(length), balance=None)
-        ours = cpu.repeated_log_prob(s, sites, jnp.int32(length), balance=None)
-        np.testing.assert_allclose(theirs, ours, rtol=1e-4)
+def test_reference_and_kernels_agree_on_the_impossible():
+    kinds = ("some impossible", "few possible", "none possible")
+    cases = [(ratios(20, kind), length) for kind in kinds for length in (1, 5, 20)]
+    s = jnp.asarray(np.stack([s for s, _ in cases]))
+    length = jnp.asarray([length for _, length in cases], jnp.int32)
+    key = keys(len(cases))
+    choose = jax.jit(jax.vmap(partial(reference.race, balance=None)))
+    sites, chosen, log_prob = choose(key, s, length)
+
+    def log_probs(module, key, s, sites, chosen, length):
+        path = s, sites, chosen, length
+        return [
+            module.race(key, s, length, balance=None)[2],
+            module.order_log_prob(*path, balance=None, backwards=False),
+            module.order_log_prob(*path, balance=None, backwards=True),
+            module.repeated_log_prob(s, sites, length, balance=None),
+        ]
+
+    ours, theirs = (
+        jax.jit(jax.vmap(partial(log_probs, module)))(key, s, sites, chosen, length)
+        for module in (cpu, reference)
+    )
+    np.testing.assert_allclose(theirs[0], log_prob, rtol=1e-4)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)

@@ -181,7 +181,7 @@ def test_single_precision_agrees_with_double_at_ten_thousand_sites():
                 hs.Bernoulli(p),
                 chains=16,
                 warmup=0,
-                draws=30,
+                draws=8,
                 scale=hs.Fixed(700),
                 key=1,
                 progress=False,
