@@ -28,8 +28,10 @@ def test_help_names_the_commands():
         assert command in done.output
 
 
-@pytest.mark.parametrize("target", ["bernoulli", "ising", "fhmm"])
-@pytest.mark.parametrize("sampler", ["lbp", "rwm"])
+@pytest.mark.parametrize(
+    ("target", "sampler"),
+    [("bernoulli", "lbp"), ("ising", "lbp"), ("fhmm", "lbp"), ("bernoulli", "rwm")],
+)
 def test_json_is_one_object(target, sampler):
     done = RUN.invoke(
         cli.app,
