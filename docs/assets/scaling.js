@@ -40,7 +40,7 @@
     const style = getComputedStyle(document.body);
     const ink = style.getPropertyValue("--md-default-fg-color") || style.color;
     const w = canvas.clientWidth || 760, h = 360, sharp = window.devicePixelRatio || 1;
-    const [left, bottom, top] = [60, 44, 16];
+    const [left, bottom, top] = [60, 44, 36];
     canvas.width = w * sharp; canvas.height = h * sharp;
     draw2d.scale(sharp, sharp);
     const most = Math.log10(n / 2);
@@ -59,7 +59,7 @@
     for (let e = 0; e <= most; e++) draw2d.fillText(`${Math.pow(10, e)}`, px(Math.pow(10, e)) - 6, h - bottom + 18);
     for (let e = floor; e <= peak; e++) draw2d.fillText(`${Math.pow(10, e)}`, 10, py(Math.pow(10, e)) + 5);
     draw2d.fillText("R", w - 30, h - 6);
-    draw2d.fillText("jump distance, bits a step", left + 8, top + 8);
+    draw2d.fillText("jump distance, bits a step", 10, 16);
 
     const words = [];
     samplers.forEach((s, k) => {
