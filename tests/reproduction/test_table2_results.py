@@ -86,6 +86,16 @@ def test_the_claim_about_training_is_judged(store, fewest, status):
     assert f"digits, √t: {fewest['ALBP_s']} against" in claim.found
 
 
+def test_numbers_that_are_open_are_too_short_to_deny_the_claim(store):
+    """Half of what the single-site sampler needs would do within the error."""
+    fewest = {"LBP_b-1": 8, "ALBP_b": 5, "LBP_s-1": 3, "ALBP_s": 2}
+    for column, steps in fewest.items():
+        store.add_all(rows(column, steps, {**GOOD, "log_likelihood": -10.0, "measured": False}))
+    (claim,) = (c for c in claims(learnt(store, fewest)) if "deep EBMs" in c.claim)
+    assert "digits, √t: ~2 against ~3" in claim.found
+    assert claim.status == "too short"
+
+
 @pytest.mark.parametrize(("until", "judged"), [(5, False), (6, True)])
 def test_the_claim_about_training_waits_for_what_decides_it(store, until, judged):
     snapshot = learnt(store, {"LBP_b-1": 8, "ALBP_b": 4, "LBP_s-1": 8, "ALBP_s": 3}, until)

@@ -65,7 +65,7 @@ def test_models_are_trained_and_judged(store, capfd):
     assert result["error"] >= abs(upper - lower) / 2
     said = capfd.readouterr().err
     assert "LBP_s-1    1 steps, seed 0" in said
-    assert "a data set takes up to" in said
+    assert "a data set takes up to" not in said  # said of models that take minutes
     folder = store.path.parent
     assert not (folder / CHECKPOINTS).exists()
     shown = sorted(file.name for file in (folder / PICTURES).iterdir())

@@ -40,15 +40,16 @@ def claim(snapshot: Snapshot) -> Claim:
     text = "ALBP trains deep EBMs with half the steps of LBP-1 or fewer"
     search = search_in(snapshot)
     found = {(item.data, item.column): item.ours for item in steps(search)}
-    parts, halves, open_ones = [], [], []
+    parts, halves, sure, open_ones = [], [], [], []
     for data, (name, adaptive, single) in itertools.product(search.profile.data, PAIRS):
         few, many = found[data, adaptive], found[data, single]
         half = _half(few, many, search.profile.counts[-1])
-        if half is None:
+        if half is None or few is None or many is None:
             open_ones.append(f"{data}, {name}")
             continue
         parts.append(f"{data}, {name}: {few} against {many}")
         halves.append(half)
+        sure.append(few.sure and many.sure)
     if not parts:
         begun = bool(trained(search))
         why = "Too few models were trained to tell." if begun else ""
@@ -56,7 +57,7 @@ def claim(snapshot: Snapshot) -> Claim:
     told = f"{'; '.join(parts)}; {_number_of_seeds(search.profile.seeds)}."
     if open_ones:
         told += f" Not judged: {'; '.join(open_ones)}."
-    status = "partly" if any(halves) else "no"
+    status = "partly" if any(halves) else "no" if all(sure) else "too short"
     return Claim("training", text, told, "yes" if all(halves) and not open_ones else status)
 
 
