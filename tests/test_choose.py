@@ -1,5 +1,6 @@
 """What runs where nobody said: chosen by the target, said by the run; and kernels compared."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hopscale as hs
+from hopscale import comparison
 from hopscale.choose import choose
 from hopscale.cli import app
 from small import small_rbm, small_targets
@@ -76,6 +78,15 @@ def test_a_comparison_ends_with_a_plain_sentence(found):
     summary = json.loads(json.dumps(found.summary()))
     assert summary["best"].startswith("Gibbs")
     assert [row["kernel"][:3] for row in summary["candidates"]] == ["Gib", "RWM"]
+
+
+def test_where_no_chains_agree_those_closest_to_it_come_first(found):
+    best = found.best
+    near, far, none = (
+        dataclasses.replace(best, r_hat=r_hat, ess_per_second=ess)
+        for r_hat, ess in ((1.2, 1.0), (2.0, 1e9), (np.nan, 1e9))
+    )
+    assert sorted([none, far, near, best], key=comparison.place) == [best, near, far, none]
 
 
 def test_effective_draws_are_no_more_than_a_few_times_the_draws(found):

@@ -182,8 +182,15 @@ def compare(
     if not kernels:
         raise ValueError("kernels must be a list such as [hs.LBP(), hs.Gibbs()]; got none.")
     found = [_timed(target, kernel, seconds, chains, key) for kernel in kernels]
-    order = sorted(found, key=lambda c: (not c.reliable, -c.ess_per_second))
+    order = sorted(found, key=place)
     return Comparison(target=target, candidates=tuple(order), seconds=seconds, chains=chains)
+
+
+def place(one: Candidate) -> tuple[bool, float]:
+    """The order: by effective draws a second, and behind, by R-hat, those that are not reliable."""
+    if one.reliable:
+        return False, -one.ess_per_second
+    return True, math.inf if math.isnan(one.r_hat) else one.r_hat
 
 
 def candidates(target: Target) -> list[Kernel]:
