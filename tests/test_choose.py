@@ -83,7 +83,7 @@ def test_a_comparison_ends_with_a_plain_sentence(found):
 def test_where_no_chains_agree_those_closest_to_it_come_first(found):
     best = found.best
     near, far, none = (
-        dataclasses.replace(best, r_hat=r_hat, ess_per_second=ess)
+        dataclasses.replace(best, r_hat=r_hat, ess_per_second=ess, agree=False)
         for r_hat, ess in ((1.2, 1.0), (2.0, 1e9), (np.nan, 1e9))
     )
     assert sorted([none, far, near, best], key=comparison.place) == [best, near, far, none]
