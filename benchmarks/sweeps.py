@@ -70,7 +70,7 @@ RULES = {
     "Potts 32 x 32, 3 values, J = 0.6": hs.Potts.lattice((32, 32), 3, 0.6),
     "Potts 32 x 32, 5 values, J = 0.8": hs.Potts.lattice((32, 32), 5, 0.8),
 }
-COLOURS = {f"cliques of {c}, 1,024 sites": cliques(c) for c in (4, 16, 64, 256)}
+COLOURS = {f"cliques of {c}, 1,024 sites": cliques(c) for c in (4, 16, 32, 64, 256)}
 
 
 def cases(only: str) -> Iterator[tuple[str, hs.Target, list[hs.Kernel]]]:

@@ -172,11 +172,12 @@ def main() -> None:
     parser.add_argument("data", nargs="+", choices=list(DATA))
     parser.add_argument("--millipede", action="store_true", help="that sampler instead of ours")
     parser.add_argument("--draws", type=int)
+    parser.add_argument("--warmup", type=int)
     parser.add_argument("--save", type=Path, help="a folder for inclusion probabilities")
     options = parser.parse_args()
     for name in options.data:
         chains, warmup, draws = SETTINGS[name]
-        draws = options.draws or draws
+        draws, warmup = options.draws or draws, options.warmup or warmup
         run = (
             theirs(name, warmup, draws) if options.millipede else ours(name, chains, warmup, draws)
         )

@@ -106,9 +106,12 @@ def test_broken_twin_is_found(x64):
 def run():
     x, y = diabetes()
     model = VariableSelection(x, y, names=NAMES)
-    settings: dict[str, Any] = {"chains": 40, "warmup": 300, "draws": 400, "progress": False}
-    record = {"inclusion": Inclusion()}
-    return hs.sample(model, record=record, keep="all", **settings)
+    # From exact draws: no warm-up, which would be a program of its own.
+    pi, states = hs.check.probabilities(model), hs.check.states(model)
+    init = states[np.random.default_rng(0).choice(len(pi), 40, p=pi)]
+    settings: dict[str, Any] = {"chains": 40, "warmup": 0, "draws": 400, "progress": False}
+    record, scale = {"inclusion": Inclusion()}, hs.Fixed(2)
+    return hs.sample(model, record=record, keep="all", init=init, scale=scale, **settings)
 
 
 def test_diabetes_against_enumeration(run):
@@ -131,12 +134,14 @@ def test_twelve_columns_against_enumeration():
     x, y = simulated(n=50, p=12, seed=2)
     model = VariableSelection(x, y, Slab(1.0))
     truth = hs.check.probabilities(model) @ hs.check.states(model)
-    settings: dict[str, Any] = {"chains": 40, "warmup": 200, "draws": 300, "progress": False}
-    run = hs.sample(model, record={"inclusion": Inclusion()}, **settings)
+    settings: dict[str, Any] = {"chains": 40, "warmup": 200, "draws": 600, "progress": False}
+    run = hs.sample(model, keep="all", **settings)
     assert isinstance(run.kernel, hs.Exchange)
     assert run.r_hat < 1.1
-    mean, error = run.recorded["inclusion"]
-    assert np.all(np.abs(mean - truth) < most_errors(12, 40) * error + 1e-4)
+    assert run.draws is not None
+    by_chain, sure = run.draws.mean(axis=1), np.abs(truth - 0.5) > 0.499
+    assert errors_away(by_chain[:, ~sure], truth[~sure]) < most_errors(12, 40)
+    np.testing.assert_allclose(by_chain.mean(axis=0)[sure], truth[sure], atol=2e-3)
 
 
 def test_models_are_ranked(run):

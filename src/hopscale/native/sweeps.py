@@ -105,26 +105,43 @@ def spin_sweeps(
         metropolis: by Metropolis steps, accepted with probability `keep` at most; else by Gibbs.
     """
 
-    def block(carry, now):
-        s, gain = carry
-        sites, level = now
-        total = field[sites] + neighbour_sums(
-            jnp.minimum(sites, x.size - 1), s, start, neighbour, weight, degree
-        )
+    def draw(s, sites, level):
+        total = field[sites] + neighbour_sums(sites, s, start, neighbour, weight, degree)
         before = s[sites]
         cost = 2.0 * before * (beta * total + gamma * base[sites])
         chance = jnp.minimum(flip_chance(cost, metropolis, keep) * LEVELS, ALMOST)
-        flip = (level < chance.astype(jnp.int32)) & (sites < x.size)
-        s = s.at[sites].set(jnp.where(flip, -before, before), mode="drop")
-        return (s, gain - jnp.sum(jnp.where(flip, 2.0 * before * total, 0.0))), None
+        flip = level < chance.astype(jnp.int32)
+        return jnp.where(flip, -before, before), jnp.where(flip, -2.0 * before * total, 0.0)
+
+    def levels(t):
+        return _levels(jax.random.fold_in(key, t), blocks.shape)
+
+    spins = (2 * x - 1).astype(field.dtype)
+    s, gain = _swept(spins, blocks, levels, draw, sweeps, field.dtype)
+    return (s > 0).astype(x.dtype), gain
+
+
+def _swept(values, blocks, numbers, draw, sweeps: int, dtype):
+    """Sweeps block by block: the values of all sites, and what these gained.
+
+    Args:
+        numbers: the random numbers of a sweep, given its number: one for each position.
+        draw: new values of some sites and what each gains, given all values, the sites and their
+            random numbers.
+    """
+    n = values.size
+
+    def block(carry, now):
+        values, gain = carry
+        sites, number = now  # places that are left over have site n
+        after, gained = draw(values, jnp.minimum(sites, n - 1), number)
+        gain = gain + jnp.sum(jnp.where(sites < n, gained, 0.0))
+        return (values.at[sites].set(after, mode="drop", unique_indices=True), gain), None
 
     def one(t, carry):
-        levels = _levels(jax.random.fold_in(key, t), blocks.shape)
-        return jax.lax.scan(block, carry, (blocks, levels))[0]
+        return jax.lax.scan(block, carry, (blocks, numbers(t)))[0]
 
-    begin = ((2 * x - 1).astype(field.dtype), jnp.zeros((), field.dtype))
-    s, gain = jax.lax.fori_loop(0, sweeps, one, begin)
-    return (s > 0).astype(x.dtype), gain
+    return jax.lax.fori_loop(0, sweeps, one, (values, jnp.zeros((), dtype)))
 
 
 def _levels(key: Key[Array, ""], shape: tuple[int, ...]) -> Int[Array, "blocks size"]:
@@ -175,22 +192,17 @@ def potts_sweeps(
     r"""Sweeps of $\beta (\sum J [x_i = x_j] + \sum h_i(x_i))$; also what the bracket gains."""
     rows = (start, neighbour, weight, degree)
     small = field.shape[1] <= UNROLLED and not _padded(x.size, neighbour.size, degree)
-    draw = _draw_unrolled if small else _draw_by_axis
+    by = _draw_unrolled if small else _draw_by_axis
 
-    def block(carry, now):
-        x, gain = carry
-        sites, uniform = now
-        inside = jnp.minimum(sites, x.size - 1)
-        after, gained = draw(x, inside, uniform, beta, field, rows, metropolis, keep)
-        gain = gain + jnp.sum(jnp.where(sites < x.size, gained, 0.0))
-        return (x.at[sites].set(after, mode="drop", unique_indices=True), gain), None
+    def draw(x, sites, uniform):
+        return by(x, sites, uniform, beta, field, rows, metropolis, keep)
 
-    def one(t, carry):
+    def uniforms(t):
         words = jax.random.bits(jax.random.fold_in(key, t), (blocks.size,), jnp.uint32)
         uniform = ((words.astype(field.dtype) + 0.5) * 2.0**-32).reshape(blocks.shape)
-        return jax.lax.scan(block, carry, (blocks, jnp.minimum(uniform, 1.0 - 2.0**-24)))[0]
+        return jnp.minimum(uniform, 1.0 - 2.0**-24)
 
-    return jax.lax.fori_loop(0, sweeps, one, (x, jnp.zeros((), field.dtype)))
+    return _swept(x, blocks, uniforms, draw, sweeps, field.dtype)
 
 
 def _draw_by_axis(x, sites, uniform, beta, field, rows, metropolis, keep):
