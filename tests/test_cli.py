@@ -241,7 +241,8 @@ def test_bench_leaves_a_table_and_a_figure(tmp_path, monkeypatch):
     from hopscale import bench
 
     monkeypatch.setattr(bench, "SIZES", {"quick": {"bernoulli": (20,)}})
-    monkeypatch.setattr(bench, "SECONDS", 0.01)
+    monkeypatch.setattr(bench, "SECONDS", 0.0)
+    monkeypatch.setattr(bench, "COPIED", 2**10)
     out = tmp_path / "bench"
     done = RUN.invoke(cli.app, ["bench", "--profile", "quick", "--chains", "3", "--out", str(out)])
     assert done.exit_code == 0, done.output

@@ -34,6 +34,7 @@ SIZES = {
 # About where tuning ends on configuration C2: R = factor * N^(2/3).
 FACTOR = {"bernoulli": 1.77, "ising": 0.9, "fhmm": 1.5}
 SECONDS = 0.4  # of steps, for each number
+COPIED = 2**26  # numbers, far more than caches hold
 
 
 class Cell(NamedTuple):
@@ -137,8 +138,7 @@ def _by_reference(target: Target, kernel: Metropolis, scale: int, chains: int) -
 
 def roofline() -> Roofline:
     """Measure copy bandwidth and the rate of random words, on arrays far larger than caches."""
-    n = 2**26
-    array = jnp.zeros(n, jnp.float32)
+    array = jnp.zeros(COPIED, jnp.float32)
     # In place, or it is the time to be given memory that is measured.
     add = jax.jit(lambda x: x + 1.0, donate_argnums=0)
     array = add(array)
@@ -153,7 +153,7 @@ def roofline() -> Roofline:
     keys = jax.random.split(key, 256)
     draw = jax.jit(jax.vmap(lambda k: native.call("uniform", k, jnp.int32(1), n=2**14)[0][0]))
     by_kernel = _seconds(draw, keys)
-    return Roofline(8 * n / seconds, 2**22 / by_jax, 2**22 / by_kernel)
+    return Roofline(8 * COPIED / seconds, 2**22 / by_jax, 2**22 / by_kernel)
 
 
 def _seconds(function, argument) -> float:

@@ -28,7 +28,7 @@ def train(store, rule, column, steps, seed):
     store.put(cell.settings(), Scripted(rule).run(cell, None), cell.kind)
 
 
-@pytest.mark.parametrize("fewest", QUICK.counts)
+@pytest.mark.parametrize("fewest", [*QUICK.counts[:2], *QUICK.counts[-2:]])
 def test_the_smallest_number_is_found(store, fewest):
     procedure = Scripted(threshold(LBP_b1=fewest))
     assert run(store, procedure).complete
