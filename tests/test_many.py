@@ -73,7 +73,7 @@ class Above(eqx.Module):
 
 def test_each_run_can_have_its_own_function():
     record = [{"above": Above(jnp.asarray(threshold))} for threshold in (10, 20)]
-    runs = hs.sample_many(TARGETS[0], keys=[3, 3], record=record, **LENGTH)
+    runs = hs.sample_many(TARGETS[0], hs.LBP(), keys=[3, 3], record=record, **LENGTH)
     for run, own in zip(runs, record, strict=True):
         alike(run, alone(TARGETS[0], hs.LBP(), 3, None, own))
     assert runs[0].statistics["above"].mean > runs[1].statistics["above"].mean
