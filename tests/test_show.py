@@ -1,5 +1,6 @@
 """What results look like: printed, in a notebook, as pictures."""
 
+import dataclasses
 import sys
 import types
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import host, notebook
+from hopscale import host, notebook, tables
 
 matplotlib.use("Agg")
 
@@ -19,7 +20,7 @@ def run():
     record = {"best": hs.record.BestState(), "means": hs.record.SiteMeans()}
     target = hs.Bernoulli(np.full((5, 8), 0.3))
     options = {"chains": 3, "warmup": 40, "draws": 60, "keep": 20, "progress": False}
-    return hs.sample(target, record=record, **options)
+    return hs.sample(target, hs.LBP(), record=record, **options)
 
 
 def test_results_print_as_few_lines(run):
@@ -27,6 +28,11 @@ def test_results_print_as_few_lines(run):
     assert all(len(str(one).splitlines()) < 20 and len(repr(one)) < 2_000 for one in shown)
     assert "R-hat" in repr(run.statistics["log_prob"])
     assert "array of shape (5, 8)" in repr(run.recorded["best"])
+
+
+def test_a_title_longer_than_its_table_stays_on_a_line():
+    title = "The best of Ising (12 x 12) by Gibbs(order=auto, rule=metropolis, sweeps=1)"
+    assert tables.text(tables.table(title, [("beta", "1")])).splitlines()[0] == title
 
 
 def test_tempering_prints_as_a_table():
@@ -50,6 +56,8 @@ def test_pictures_of_a_run_and_of_states(run, tmp_path):
     figure = run.plot()
     assert len(figure.axes) == 4
     figure.savefig(tmp_path / "run.png")
+    swept = dataclasses.replace(run, kernel=hs.Gibbs(), scale=None)
+    assert len(swept.plot().axes) == 2  # there is no scale to show
     assert len(hs.plot.states(run.draws, columns=4).axes) == 12  # 9 pictures, 3 empty places
     assert len(hs.plot.states(run.last.reshape(3, -1)).axes) == 1
     with pytest.raises(ValueError, match="at least one axis"):

@@ -77,7 +77,7 @@
       draw2d.setLineDash([4, 4]); draw2d.lineWidth = 1;
       draw2d.beginPath(); draw2d.moveTo(px(found.r), py(found.jump)); draw2d.lineTo(px(found.r), h - bottom);
       draw2d.stroke(); draw2d.setLineDash([]);
-      draw2d.fillText(s.name, w - 130, top + 12 + 20 * k);
+      draw2d.fillText(s.name, left + 14, top + 12 + 20 * k);
       words.push(`${s.name}: accepts ${(100 * acceptance(s, r, n, rough)).toFixed(1)}% here and moves `
         + `${now < 10 ? now.toPrecision(2) : Math.round(now)} bits a step; best at R = `
         + `${found.r < 10 ? found.r.toFixed(1) : Math.round(found.r)}, where it accepts `

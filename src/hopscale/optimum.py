@@ -1,7 +1,6 @@
 """The most probable state: annealing with restarts, for a given time."""
 
 import dataclasses
-import io
 import time
 from typing import Any
 
@@ -9,9 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.console import Group
 
 from hopscale import arguments, host, ratios, tables, validate
 from hopscale.anneal import Schedule, anneal, begin, beta_range, nothing_yet
@@ -75,30 +72,23 @@ class Optimum:
         }
 
     def __str__(self) -> str:
-        text = io.StringIO()
-        Console(file=text, width=88).print(self.__rich__())
-        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+        return tables.text(self.__rich__())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return tables.html(self)
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Group:
         shape = " x ".join(map(str, self.target.shape))
         title = f"The best of {type(self.target).__name__} ({shape}) by {describe(self.kernel)}"
-        table = Table(
-            title=title,
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            show_header=False,
-            pad_edge=False,
-        )
-        table.add_row("log_prob", f"{self.log_prob:.10g}")
-        table.add_row("found after", f"{self.found_after:.3g} of {self.seconds:.3g} seconds")
-        table.add_row("rounds", f"{self.rounds:,} of {self.chains:,} chains, {self.steps:,} steps")
-        table.add_row("beta", f"from {self.betas[0]:.3g} to {self.betas[1]:.3g}")
-        return table
+        rows = {
+            "log_prob": f"{self.log_prob:.10g}",
+            "found after": f"{self.found_after:.3g} of {self.seconds:.3g} seconds",
+            "rounds": f"{self.rounds:,} of {self.chains:,} chains, {self.steps:,} steps",
+            "beta": f"from {self.betas[0]:.3g} to {self.betas[1]:.3g}",
+        }
+        return tables.table(title, rows.items())
 
 
 def optimize(

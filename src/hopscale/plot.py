@@ -9,29 +9,33 @@ if TYPE_CHECKING:
 
 COLORS = ("#3b5bdb", "#e8590c")
 CHAINS = 8  # whose traces are drawn
-RANK_BINS = 20
+RANK_BINS = 10
 
 
 def run(found: "Run"):
-    """How a run went, in four panels; also `run.plot()`.
+    """How a run went, in a few panels; also `run.plot()`.
 
     - the log-probability along the draws, of a few chains: they should overlap and wander freely;
     - ranks of the statistic whose chains agree least: each chain's bars should be level;
-    - the scale, and the acceptance rate, along warm-up: both should have settled.
+    - where a scale was tuned, it and the acceptance rate along warm-up: both should have settled
+      around the dashed lines, the scale of the draws and the kernel's best rate.
 
     Returns:
         A matplotlib figure.
     """
     plt = _pyplot()
-    figure, axes = plt.subplots(2, 2, figsize=(9, 5.5), layout="constrained")
+    scales = found.kernel.scale_range(found.target)
+    rows = 1 if scales is None else 2
+    figure, axes = plt.subplots(
+        rows, 2, figsize=(9, 2.75 * rows), squeeze=False, layout="constrained"
+    )
     _trace(axes[0, 0], found.statistics["log_prob"])
     worst = max(found.statistics.values(), key=lambda s: np.nan_to_num(s.r_hat, nan=0.0))
     _ranks(axes[0, 1], worst)
-    _along_warmup(axes[1, 0], found, "scale", "scale R")
-    _along_warmup(axes[1, 1], found, "accept_prob", "acceptance")
-    scales = found.kernel.scale_range(found.target)
     if scales is not None:
-        axes[1, 1].axhline(scales.rate, color="grey", ls="--", lw=0.8)
+        scale = np.mean(np.asarray(found.scale))
+        _along_warmup(axes[1, 0], found, "scale", "scale R", scale)
+        _along_warmup(axes[1, 1], found, "accept_prob", "acceptance", scales.rate)
     plt.close(figure)  # a notebook shows what it is given, once
     return figure
 
@@ -66,9 +70,11 @@ def states(x: Any, columns: int = 10, labels: Any = None):
     figure, axes = plt.subplots(
         lines, columns, figsize=(columns, 1.05 * lines), squeeze=False, layout="constrained"
     )
-    for ax in axes.flat:
+    for ax in axes.flat[len(pictures) :]:
         ax.axis("off")
     for i, (ax, picture) in enumerate(zip(axes.flat, pictures, strict=False)):
+        ax.set(xticks=[], yticks=[])
+        ax.spines[:].set(color="lightgrey")
         ax.imshow(picture, cmap="Greys", vmin=0, vmax=max(1, x.max()), interpolation="nearest")
         if labels is not None:
             ax.set_title(str(labels[i]), fontsize=8)
@@ -96,14 +102,16 @@ def _ranks(ax, statistic) -> None:
     edges = np.linspace(0, trace.size, RANK_BINS + 1)
     for chain in ranks[:CHAINS]:
         counts, _ = np.histogram(chain, edges)
-        ax.stairs(counts * RANK_BINS / max(trace.shape[1], 1), edges / max(trace.size, 1), lw=0.8)
+        share = counts * RANK_BINS / max(trace.shape[1], 1)
+        ax.stairs(share, edges / max(trace.size, 1), baseline=None, lw=0.9)
     ax.axhline(1.0, color="grey", ls="--", lw=0.8)
     ax.set(title=f"ranks of {statistic.name}, R-hat {statistic.r_hat:.3f}", ylim=(0, None))
     ax.set_xlabel("rank, as a share of all")
 
 
-def _along_warmup(ax, found: "Run", name: str, title: str) -> None:
+def _along_warmup(ax, found: "Run", name: str, title: str, level: float) -> None:
     values = found.warmup_history[name]
     steps = (1 + np.arange(len(values))) * found.warmup / max(len(values), 1)
     ax.plot(steps, values, color=COLORS[0], lw=0.8)
+    ax.axhline(level, color="grey", ls="--", lw=0.8)
     ax.set(title=f"{title} during warm-up", xlabel="step")

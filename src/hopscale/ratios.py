@@ -61,6 +61,9 @@ class Comparison(NamedTuple):
             return True
         return self.error <= max(CLEAR_ERROR, CLEAR_SHARE * self.size)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         off = int(np.argmax(np.abs(self._differences)))
         return (

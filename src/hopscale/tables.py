@@ -13,16 +13,11 @@ from rich.text import Text
 
 def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> Group:
     """Names and values below a title, and a note below them."""
-    shown = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_header=False,
-        pad_edge=False,
-    )
+    shown = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
     for name, value in rows:
         shown.add_row(name, value)
-    return Group(shown, *([Text(note)] if note else []))
+    # Not the table's own title, which it wraps at its width.
+    return Group(Text(title, style="italic"), shown, *([Text(note)] if note else []))
 
 
 def text(shown: Group) -> str:

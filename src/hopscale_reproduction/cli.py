@@ -84,7 +84,7 @@ def report(
     from hopscale_reproduction.store import Store
 
     _check_profile(profile)
-    with Store(_existing(out / STORE)) as store:
+    with Store(_store_in(out)) as store:
         _say("the report is {report}", _write(out, store, profile), as_json)
 
 
@@ -101,7 +101,7 @@ def export(
     from hopscale_reproduction import exchange
     from hopscale_reproduction.store import Store
 
-    with Store(_existing(out / STORE)) as store:
+    with Store(_store_in(out)) as store:
         rows = exchange.write(store, file)
         _name_damaged(store)
     _say("{cells:,} cells written to {file}", {"cells": rows, "file": str(file)}, as_json)
@@ -168,6 +168,15 @@ def _make(folder: Path) -> None:
     from hopscale.files import make_folder
 
     make_folder(folder)
+
+
+def _store_in(out: Path) -> Path:
+    if not (out / STORE).is_file():
+        raise FileNotFoundError(
+            f"there is no {out / STORE}: `hopscale reproduce` or `hopscale results import` with "
+            f"--out {out} makes it."
+        )
+    return out / STORE
 
 
 def _existing(file: Path) -> Path:

@@ -17,7 +17,7 @@ PATHS = ("reversed", "same")
 class LBP(Balanced):
     r"""Flip R sites, drawn without replacement by locally balanced weights (Algorithm 1).
 
-    At x, site i has weight $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$, with x^{(i)} the state that
+    At x, site i has weight $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$, with $x^{(i)}$ the state that
     differs from x at i. Sites $u_1, \dots, u_R$ are drawn one after the other by weight, and all
     are flipped. The move is accepted with probability (Eq. 5)
 
