@@ -33,7 +33,7 @@ def run(found: "Run"):
     worst = max(found.statistics.values(), key=lambda s: np.nan_to_num(s.r_hat, nan=0.0))
     _ranks(axes[0, 1], worst)
     if scales is not None:
-        scale = np.mean(np.asarray(found.scale))
+        scale = float(np.mean(np.asarray(found.scale)))
         _along_warmup(axes[1, 0], found, "scale", "scale R", scale)
         _along_warmup(axes[1, 1], found, "accept_prob", "acceptance", scales.rate)
     plt.close(figure)  # a notebook shows what it is given, once
