@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
+from annealed import ERRORS, SHAPE, model, truth
 from hopscale.learn import Mixture, log_likelihood, log_z
 from hopscale.learn.log_weights import bridge, two_sides
-from test_learn_ais import ERRORS, SHAPE, model, truth
 
 CHAINS, BETAS, REPEATS = 100, 12, 9  # those of test_learn_ais: the same programs
 CHANCE = 0.5  # four standard errors of a bound, from repeats that differ by 0.4
@@ -64,6 +64,22 @@ def test_two_sides_far_apart_are_no_measurement():
     assert upper - found.lower > 2
     assert not found.reliable
     assert "the two sides are" in found.warning
+
+
+def test_samples_that_miss_a_mode_contradict_the_way_there():
+    """Most of the target is a mode apart from those that the samples lie in."""
+    base = hs.Bernoulli(np.full(12, 0.5))
+    field = np.full(12, 3.0)
+    both = hs.LogDensity(
+        lambda x: jnp.logaddexp(jnp.sum(field * x), 8.0 + jnp.sum(field * (1 - x))), (12,)
+    )
+    few = np.ones((200, 12), np.int8)
+    found = log_z(both, base, reverse_from=few, chains=100, betas=100, repeats=1, resample=0.0)
+    assert found.upper is not None
+    assert found.lower > found.upper + 2
+    assert found.value == found.lower
+    assert not found.reliable
+    assert "miss" in found.warning
 
 
 def test_several_steps_at_each_beta():

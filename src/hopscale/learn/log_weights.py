@@ -45,7 +45,8 @@ class LogZ(NamedTuple):
     Attributes:
         value: log Z. From one side, the log of the mean weight of all chains of all repeats. From
             two, without resampling, where the weights of both meet best (Bennett, 1976); with
-            resampling, the middle.
+            resampling, the middle. Where the lower side is the higher by more than a nat, the
+            samples miss part of the target, and it is the lower side.
         error: its standard error, by a bootstrap of families. From two sides it is at least half
             the distance between them, and what the difference of repeats says. From one side it
             means nothing unless `reliable`: a few heavy chains hide how many are missing.
@@ -104,6 +105,13 @@ class LogZ(NamedTuple):
         """Why the estimate is not a measurement; empty if it is one."""
         if self.reliable:
             return ""
+        if self.upper is not None and contradict(self.lower, self.upper):
+            return (
+                f"not a measurement: chains that walked to the target found "
+                f"{self.lower - self.upper:.3g} nats more of it than the samples account for. The "
+                "samples miss a mode, which may hold most of it; see where the chains ended "
+                "(`samples`)."
+            )
         if self.upper is not None:
             return (
                 f"not a measurement: the two sides are {self.upper - self.lower:.3g} nats apart, "
@@ -149,9 +157,16 @@ def two_sides(forward: np.ndarray, backward: np.ndarray, resampled: bool) -> Two
     value, error = (lower + upper) / 2, float(np.hypot(lower_error, upper_error)) / 2
     if not resampled:
         value, error = bridge(forward.reshape(-1), backward.reshape(-1))
+    if contradict(lower, upper):
+        value = lower
     repeats = float(np.hypot(_spread(forward), _spread(backward))) / 2
     error = max(error, abs(upper - lower) / 2, repeats)
     return TwoSides(value=value, error=error, upper=upper, effective=effective)
+
+
+def contradict(lower: float, upper: float) -> bool:
+    """Whether the bounds cannot both hold: an estimate k nats too high has probability e^-k."""
+    return lower - upper > 2 * AGREED
 
 
 def _spread(log_weights: np.ndarray) -> float:
