@@ -112,7 +112,7 @@ def check_writable(path: str | Path, overwrite: bool) -> None:
     target = _target(path)
     if target.exists() and not overwrite:
         raise FileExistsError(
-            f"{path} exists: give another file, or overwrite it (overwrite=True, --overwrite)."
+            f"{path} exists: give another file, or ask to overwrite it (--overwrite)."
         )
     _remove_leftovers(target.parent, re.escape(target.name))
     part = target.with_name(f"{target.name}.{_host()}.{_process()}.{next(_numbers)}.part")
