@@ -164,7 +164,7 @@ def run_case(name: str, options: argparse.Namespace) -> None:
         warmup=options.warmup,
         draws=options.draws,
         record=record,
-        keep=min(KEEP, options.draws) if options.save else None,
+        keep=min(options.keep, options.draws) if options.save else None,
         key=options.seed,
     )
     report(name, run, truth, options, time.process_time() - cpu)
@@ -239,7 +239,8 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="without tempering")
     parser.add_argument("--minutes", type=float, default=0.0, help="go on for that long")
     parser.add_argument("--cost", action="store_true", help="of levels, in runs")
-    parser.add_argument("--save", help="an .npz file for every 1,000th state")
+    parser.add_argument("--keep", type=int, default=KEEP, help="draws between states saved")
+    parser.add_argument("--save", help="an .npz file for states")
     options = parser.parse_args()
     if options.cost:
         return cost(options)

@@ -15,7 +15,9 @@ from hopscale.sweep import PairSweep
 from hopscale.target import Target
 from hopscale.targets.clamp import as_rbm
 
-COLOURS = 64  # drawn one after the other, which a kernel on a CPU does not mind and a GPU does
+# Drawn one after the other, which a kernel on a CPU does not mind and a GPU does: on an H200 sweeps
+# of 18 colours have 4 times the effective draws of LBP, and those of 64 next to none.
+COLOURS = 32
 
 
 class Chosen(NamedTuple):
