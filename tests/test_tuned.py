@@ -71,7 +71,7 @@ def efficiency(scale, best, rate):
 
 @functools.cache
 def many_chains(rate):
-    return runs(hs.Tuned(), normal, 3_000.0 if rate > 0.5 else 40.0, rate, 1000, 400)
+    return runs(hs.Tuned(), normal, 3_000.0 if rate > 0.5 else 40.0, rate, 1000, 150)
 
 
 @pytest.mark.parametrize(("rate", "best", "steps"), [(0.574, 3_000.0, 12), (0.234, 40.0, 12)])
