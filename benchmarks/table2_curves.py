@@ -18,7 +18,9 @@ GAPS = {
     "LBP_s-1:15": ("LBP-1, √t, 15", "#e69f00", "--"),
     "LBP_b-1:5": ("LBP-1, barker, 5", "#56b4e9", "-"),
     "LBP_b-1:20": ("LBP-1, barker, 20", "#56b4e9", "--"),
+    "LBP_s-1:40, bfloat16": ("LBP-1, √t, 40", "#e69f00", ":"),
     "ALBP_b:20": ("ALBP, barker, 20", "#0072b2", "--"),
+    "ALBP_b:30": ("ALBP, barker, 30", "#0072b2", ":"),
     "ALBP_s:5": ("ALBP, √t, 5", "#d55e00", "-"),
     "ALBP_s:15": ("ALBP, √t, 15", "#d55e00", "--"),
 }
