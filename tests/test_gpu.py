@@ -62,6 +62,21 @@ def test_columns_beyond_a_tile_make_no_difference():
     check_choice(ours, chains(reference.race, balance="barker")(keys, x, lengths), lengths)
 
 
+@pytest.mark.parametrize("balance", ["barker", None])
+def test_long_chains(balance):
+    """What goes over all sites is done outside the kernel; rounds after the first are not."""
+    keys, x, lengths = case(1000, 700)
+    knobs = KNOBS._replace(long=100, long_draws=256)
+    ours = chains(gpu.race, balance=balance, knobs=knobs)(keys, x, lengths)
+    theirs = chains(reference.race, balance=balance)(keys, x, lengths)
+    check_choice(ours, theirs, lengths)
+    close(ours[2], theirs[2])
+    settings = {"balance": balance, "backwards": True}
+    path = x, *ours[:2], lengths
+    found = chains(gpu.order_log_prob, knobs=knobs, **settings)(*path)
+    close(found, chains(reference.order_log_prob, **settings)(*path))
+
+
 def test_knobs_change_nothing():
     keys, x, lengths = case(100, 31)
     knobs = {"shares": 7, "rows": 16, "columns": 16, "stride": 128, "block": 128, "draws": 64}

@@ -14,8 +14,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 
 from hopscale import balance as balancing
-from hopscale.native import reference
-from hopscale.native.pallas import choose, kernels
+from hopscale.native import paths, reference
+from hopscale.native.pallas import choose, kernels, parts
 
 KNOWN = {None: "none", "barker": "barker", "sqrt": "sqrt", "min": "min", "max": "max"}
 
@@ -31,6 +31,8 @@ class Knobs(NamedTuple):
     stride: int = 4096  # sites weighed at once to score a path
     block: int = 1024  # steps of a path taken at once
     draws: int = 512  # sites drawn at once
+    long: int = 32_768  # sites; of longer chains, XLA does all that goes over all sites
+    long_draws: int = 2048  # sites of a long chain drawn at once
     interpret: bool = False  # run as plain JAX, on any device
 
 
@@ -48,6 +50,8 @@ def ready() -> tuple[bool, str]:
 
 
 def race(key, values, length, *, balance, knobs: Knobs = DEFAULT):
+    if values.size > knobs.long:
+        return _long_race(key, values, length, balance, knobs)
     found = _choose(choose.race, key, values, length, balance, knobs, score=True)
     return found[0], found[1], found[4][0]
 
@@ -57,10 +61,43 @@ def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: 
     return _score(values, sites, chosen, length, balance, path, knobs)
 
 
+def _long_race(key, values, length, balance, knobs):
+    """The race of a chain so long that one program takes too long to go over all of its sites."""
+    n, width = values.size, reference.columns(values.size)
+    named, name = _named(values, balance)
+    scale, weights = _weights(named, name)
+    sums = jnp.sum(jnp.pad(weights, (0, -n % width)).reshape(-1, width), axis=0)
+    call = _call(
+        choose.race_by_sums,
+        [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32)],
+        knobs,
+        knobs.warps or 16,
+        aliases={5: 1},
+        n=n,
+        tile=min(width, knobs.stride),
+        block=knobs.long_draws,
+        balance=name,
+        interpret=knobs.interpret,
+    )
+    arrays = jax.random.key_data(key), jnp.reshape(length, 1), named, sums, jnp.stack(scale)
+    sites, chosen, *_ = call(*arrays, jnp.zeros(n, bool))
+    return sites, chosen, _score(values, sites, chosen, length, balance, "forwards", knobs)
+
+
+def _weights(values, name):
+    """The unit of weights, and the weights in it."""
+    scale = parts.scale(jnp.where(values == values, values, -jnp.inf), name)
+    return scale, parts.weight(values, scale, name)
+
+
 def settle(
     uniform, forward, rest, length, values, sites, chosen, there, here, *, balance, path,
     knobs: Knobs = DEFAULT,
 ):  # fmt: skip
+    if values.size > knobs.long:
+        ways = {"order_log_prob": order_log_prob, "repeated_log_prob": repeated_log_prob}
+        arrays = uniform, forward, rest, length, values, sites, chosen, there, here
+        return paths.settle(*arrays, balance=balance, path=path, **ways)
     values, name = _named(values, balance)
     scalars = [jnp.reshape(number, 1) for number in (uniform, forward, rest, length)]
     before = [*scalars, values, sites, chosen, *map(jnp.ravel, there)]
@@ -160,9 +197,15 @@ def _call_pairs(kernel, outputs, knobs, n, **options):
 def _score(values, sites, chosen, length, balance, path, knobs):
     values, name = _named(values, balance)
     tiles = _tiles(values.size, knobs)
-    outputs = [(1, jnp.float32)]
-    call = _call(kernels.path, outputs, knobs, n=values.size, **tiles, path=path, balance=name)
-    return call(jnp.reshape(length, 1), values, sites, chosen)[0][0]
+    static = {"n": values.size, **tiles, "path": path, "balance": name}
+    outputs, length = [(1, jnp.float32)], jnp.reshape(length, 1)
+    if values.size <= knobs.long:
+        return _call(kernels.path, outputs, knobs, **static)(length, values, sites, chosen)[0][0]
+    scale, weights = _weights(values, name)
+    left = weights if path == "repeated" else jnp.where(chosen, 0.0, weights)
+    numbers = jnp.stack([*scale, jnp.sum(left)])
+    call = _call(kernels.path_by_sums, outputs, knobs, **static)
+    return call(length, numbers, values, sites, chosen)[0][0]
 
 
 def _tiles(n: int, knobs: Knobs) -> dict[str, int]:

@@ -3,10 +3,12 @@
 Sums over columns go to memory, those down the columns do not: a draw adds up the weights of its
 column again, at most 16 of them. Which draws repeat a site is found by the least number of a draw
 at each site, kept by atomic minima: of the draws that fall on a site, the one that finds its own
-number there came first. These marks are only ever read where a draw has just reset them, so nobody
-clears all of them. What one thread has written others read after a barrier.
+number there came first. These marks are only ever read where a draw has just reset them, or at
+sites that were chosen, so nobody clears all of them. What one thread has written others read after
+a barrier.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -16,7 +18,7 @@ from jax.experimental.pallas import triton as plgpu
 
 from hopscale.native import reference
 from hopscale.native.pallas import parts
-from hopscale.native.pallas.kernels import score_path
+from hopscale.native.pallas.scores import score_path
 
 NEVER = np.float32(2.0**30)  # the number of a draw that has not come
 LATE = np.float32(3e38)  # when a site without weight rings
@@ -28,6 +30,7 @@ class Chain(NamedTuple):
 
     input: Any  # references to memory
     chosen: Any
+    sites: Any
     marks: Any
     edges: Any
     n: int
@@ -48,22 +51,27 @@ class Chain(NamedTuple):
         if not self.interpret:
             plgpu.debug_barrier()
 
-    def taken(self, at, later):
-        """Which sites earlier draws have taken. In the first round, `later` false, none is."""
-        return parts.load(self.chosen, at, (at < self.n) & later, False)
+    def taken(self, at, turn):
+        """Which sites rounds before this one have chosen. Before the first, number 0, none is.
 
-    def left(self, at, later):
-        """Which sites may still be drawn."""
-        return (at < self.n) & ~self.taken(at, later)
+        All draws of a round are by the same weights, also those of sites that it has chosen.
+        """
+        asked = (at < self.n) & (turn > 0)
+        now = parts.load(self.marks, at, asked, NEVER) == _mark(turn)
+        return parts.load(self.chosen, at, asked, False) & ~now
+
+    def left(self, at, turn):
+        """Which sites this round may draw."""
+        return (at < self.n) & ~self.taken(at, turn)
 
     def values(self, at):
         return parts.load(self.input, at, at < self.n, -jnp.inf)
 
-    def weights(self, at, later, scale, values=None):
-        """The weights of the sites that may still be drawn; zero for the others."""
+    def weights(self, at, turn, scale, values=None):
+        """The weights of the sites that this round may draw; zero for the others."""
         values = self.values(at) if values is None else values
         weights = parts.weight(values, scale, self.balance)
-        return jnp.where(self.left(at, later), weights, 0.0)
+        return jnp.where(self.left(at, turn), weights, 0.0)
 
     def over_tiles(self, size, body, initial, together=parts.TOGETHER):
         """Fold `body(at, value)` over the places below `size`."""
@@ -86,6 +94,11 @@ class Chain(NamedTuple):
             plgpu.atomic_min(self.marks, at, number, mask=mask)
 
 
+def _mark(turn):
+    """What marks the sites that a round, by its number, has chosen."""
+    return (-1 - jnp.asarray(turn)).astype(jnp.float32)
+
+
 class Table(NamedTuple):
     """What a draw needs beside the sums in memory: the unit of weights, and the sum of all."""
 
@@ -94,9 +107,8 @@ class Table(NamedTuple):
     usable: Array
 
 
-def tabulate(chain: Chain, later) -> Table:
+def tabulate(chain: Chain, turn) -> Table:
     """Whole sums over the columns, of the weights of all sites that are left, to memory."""
-
     short = chain.width <= min(chain.tile, IN_REGISTERS)
     values = [None] * chain.rows
     if short:
@@ -104,7 +116,7 @@ def tabulate(chain: Chain, later) -> Table:
         values = [chain.values(row * chain.width + column) for row in range(chain.rows)]
 
     def larger(at, most, x):
-        return jnp.maximum(most, jnp.where(chain.left(at, later) & (x == x), x, -jnp.inf))
+        return jnp.maximum(most, jnp.where(chain.left(at, turn) & (x == x), x, -jnp.inf))
 
     most = jnp.full(chain.tile, -jnp.inf, jnp.float32)
     if short:
@@ -117,18 +129,33 @@ def tabulate(chain: Chain, later) -> Table:
     def down(column):
         sums = jnp.zeros(chain.tile, jnp.float32)
         for row, x in enumerate(values):
-            sums = sums + chain.weights(row * chain.width + column, later, scale, x)
+            sums = sums + chain.weights(row * chain.width + column, turn, scale, x)
         return sums
 
-    def accumulate(column, sums, factor, before):
-        whole = (sums * factor).astype(jnp.int32)
-        edges = before + jnp.cumsum(whole, dtype=jnp.int32)
-        parts.store(chain.edges, column, edges, column < chain.width)
-        return before + jnp.sum(whole, dtype=jnp.int32)
+    return _accumulate(chain, scale, down)
+
+
+def read_table(chain: Chain, sums_ref, scale_ref) -> Table:
+    """The same, where the sums down the columns are in memory, and all sites are left."""
+
+    def down(column):
+        return parts.load(sums_ref, column, column < chain.width, 0.0)
+
+    return _accumulate(chain, (scale_ref[0], scale_ref[1]), down)
+
+
+def _accumulate(chain: Chain, scale, down) -> Table:
+    """The table of sums down the columns: `down(column)`, for a tile of columns."""
 
     def measure(total):
         usable = (total > 0.0) & (total < jnp.inf) & (scale[0] < jnp.inf)
         return usable, jnp.where(usable, np.float32(reference.PARTS) / total, 0.0)
+
+    def write(column, sums, factor, before):
+        whole = (sums * factor).astype(jnp.int32)
+        edges = before + jnp.cumsum(whole, dtype=jnp.int32)
+        parts.store(chain.edges, column, edges, column < chain.width)
+        return before + jnp.sum(whole, dtype=jnp.int32)
 
     zero = jnp.int32(0)
     if chain.width <= chain.tile:
@@ -136,7 +163,7 @@ def tabulate(chain: Chain, later) -> Table:
         sums = jnp.where(column < chain.width, down(column), 0.0)
         usable, factor = measure(jnp.sum(sums))
         # Sums that are not usable may be NaN, which no whole number is.
-        top = accumulate(column, jnp.where(usable, sums, 0.0), factor, zero)
+        top = write(column, jnp.where(usable, sums, 0.0), factor, zero)
     else:
         lanes = jnp.zeros(chain.tile, jnp.float32)
         # One tile of columns at a time has as many loads as it has rows.
@@ -144,14 +171,14 @@ def tabulate(chain: Chain, later) -> Table:
         usable, factor = measure(jnp.sum(lanes))
 
         def again(column, before):
-            return accumulate(column, jnp.where(usable, down(column), 0.0), factor, before)
+            return write(column, jnp.where(usable, down(column), 0.0), factor, before)
 
         top = chain.over_tiles(chain.width, again, zero, 1)
     chain.barrier()
     return Table(scale=scale, top=top, usable=usable)
 
 
-def draw(chain: Chain, table: Table, key, number, later):
+def draw(chain: Chain, table: Table, key, number, turn):
     """The sites that draws of these numbers fall on."""
     top = table.top.astype(jnp.uint32)  # pyright: ignore
     level = parts.high_product(parts.random_bits(key, 2 * number), top).astype(jnp.int32)
@@ -162,7 +189,7 @@ def draw(chain: Chain, table: Table, key, number, later):
         half //= 2
     upto, sums = jnp.zeros(number.shape, jnp.float32), []
     for row in range(chain.rows):
-        upto = upto + chain.weights(row * chain.width + column, later, table.scale)
+        upto = upto + chain.weights(row * chain.width + column, turn, table.scale)
         sums.append(upto)
     goal = parts.uniform_number(parts.random_bits(key, 2 * number + 1)) * upto
     row = sum((s <= goal).astype(jnp.int32) for s in sums)
@@ -180,20 +207,16 @@ def clear(chain: Chain):
     chain.barrier()
 
 
-def race(
-    key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref, log_prob_ref,
-    *, n, tile, block, balance, interpret, score,
-):  # fmt: skip
-    """Sites without replacement, in order; and the log-probability of the order, if `score`."""
-    chain = Chain(input_ref, chosen_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
-    length = jnp.clip(length_ref[0], 0, n)
-    key = key_ref[0], key_ref[1]
-    clear(chain)
+def choose(chain: Chain, key, length, first_table=None):
+    """Sites without replacement, in order; and the unit of the weights they were drawn by."""
 
     def one_round(state):
         turn, _, count, scale = state
         later = turn > 0
-        table = tabulate(chain, later)
+        if first_table is None:
+            table = tabulate(chain, turn)
+        else:
+            table = lax.cond(later, lambda: tabulate(chain, turn), first_table)
         scale = tuple(jnp.where(later, a, b) for a, b in zip(scale, table.scale, strict=True))
         folded = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
         own = tuple(jnp.where(later, f, k) for f, k in zip(folded, key, strict=True))
@@ -201,18 +224,19 @@ def race(
 
         def some(state):
             first, count = state
-            number = first + lax.iota(jnp.int32, block)
+            number = first + lax.iota(jnp.int32, chain.block)
             here = number < most
-            site = draw(chain, table, own, number, later)
-            free = here & ~parts.load(chosen_ref, site, here, True)
+            site = draw(chain, table, own, number, turn)
+            free = here & ~parts.load(chain.chosen, site, here, True)
             fresh = chain.first_of(site, number.astype(jnp.float32), free)
             ones = fresh.astype(jnp.int32)
             place = count + jnp.cumsum(ones, dtype=jnp.int32) - 1
             kept = fresh & (place < length)
-            parts.scatter(sites_ref, place, site, kept)
-            parts.scatter(chosen_ref, site, number >= 0, kept)
+            parts.scatter(chain.sites, place, site, kept)
+            parts.scatter(chain.chosen, site, number >= 0, kept)
+            parts.scatter(chain.marks, site, jnp.full(site.shape, _mark(turn)), kept & later)
             chain.barrier()
-            return first + block, count + jnp.sum(ones, dtype=jnp.int32)
+            return first + chain.block, count + jnp.sum(ones, dtype=jnp.int32)
 
         _, count = lax.while_loop(
             lambda state: (state[0] < most) & (state[1] < length), some, (jnp.int32(0), count)
@@ -226,33 +250,66 @@ def race(
     zero, unknown = jnp.int32(0), (jnp.float32(0.0), jnp.float32(1.0))
     start = zero, jnp.bool_(True), zero, unknown
     *_, count, scale = lax.while_loop(unfinished, one_round, start)
-    clocks = parts.fold_in(key, np.uint32(reference.CLOCKS))
+    chain.barrier()
+    _race_of_clocks(chain, parts.fold_in(key, np.uint32(reference.CLOCKS)), count, length)
+    return scale
+
+
+def _race_of_clocks(chain: Chain, key, count, length):
+    """The rest of `length` sites, one after the other."""
 
     def ring(count):
-        """The next site by a race of clocks among those that are left."""
-
         def earlier(at, best):
-            v = parts.uniform_number(parts.random_bits(clocks, at))
-            time = jnp.log(-jnp.log1p(-v)) - parts.log_weight(chain.values(at), balance)
+            v = parts.uniform_number(parts.random_bits(key, at))
+            time = jnp.log(-jnp.log1p(-v)) - parts.log_weight(chain.values(at), chain.balance)
             time = jnp.where(time < LATE, time, LATE)  # also if it is NaN
-            time = jnp.where(chain.left(at, True), time, jnp.inf)
+            left = ~parts.load(chain.chosen, at, at < chain.n, True)
+            time = jnp.where(left, time, jnp.inf)
             sooner = time < best[0]
             return jnp.where(sooner, time, best[0]), jnp.where(sooner, at, best[1])
 
-        nobody = jnp.full(tile, jnp.inf, jnp.float32), jnp.full(tile, n, jnp.int32)
-        time, site = chain.over_tiles(n, earlier, nobody)
-        site = jnp.min(jnp.where(time == jnp.min(time), site, n))
-        sites_ref[count] = site
-        chosen_ref[site] = site >= 0
+        nobody = (
+            jnp.full(chain.tile, jnp.inf, jnp.float32),
+            jnp.full(chain.tile, chain.n, jnp.int32),
+        )
+        time, site = chain.over_tiles(chain.n, earlier, nobody)
+        site = jnp.min(jnp.where(time == jnp.min(time), site, chain.n))
+        chain.sites[count] = site
+        chain.chosen[site] = site >= 0
         chain.barrier()
         return count + 1
 
-    chain.barrier()
     lax.while_loop(lambda count: count < length, ring, count)
+
+
+def race(
+    key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref, log_prob_ref,
+    *, n, tile, block, balance, interpret, score,
+):  # fmt: skip
+    """Sites without replacement, in order; and the log-probability of the order, if `score`."""
+    memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
+    chain = Chain(*memory, n, tile, block, balance, interpret)
+    length = jnp.clip(length_ref[0], 0, n)
+    clear(chain)
+    scale = choose(chain, (key_ref[0], key_ref[1]), length)
     if score:
         chain.barrier()
         static = {"n": n, "tile": tile, "block": block, "path": "forwards", "balance": balance}
         log_prob_ref[0] = score_path(length, input_ref, sites_ref, chosen_ref, scale, **static)
+
+
+def race_by_sums(
+    key_ref, length_ref, input_ref, sums_ref, scale_ref, clear_ref,
+    sites_ref, chosen_ref, marks_ref, edges_ref,
+    *, n, tile, block, balance, interpret,
+):  # fmt: skip
+    """The same, of a long chain: what goes over all of its sites is done before this kernel."""
+    del clear_ref  # the same memory as chosen_ref
+    memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
+    chain = Chain(*memory, n, tile, block, balance, interpret)
+    length = jnp.clip(length_ref[0], 0, n)
+    first_table = partial(read_table, chain, sums_ref, scale_ref)
+    choose(chain, (key_ref[0], key_ref[1]), length, first_table)
 
 
 def repeated(
@@ -260,27 +317,32 @@ def repeated(
     *, n, tile, block, balance, interpret,
 ):  # fmt: skip
     """Sites with replacement: all draws are kept. Without usable weights, the heaviest site."""
-    chain = Chain(input_ref, chosen_ref, marks_ref, edges_ref, n, tile, block, balance, interpret)
+    memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
+    chain = Chain(*memory, n, tile, block, balance, interpret)
     length = jnp.clip(length_ref[0], 0, n)
     key = key_ref[0], key_ref[1]
     clear(chain)
-    table = tabulate(chain, False)
+    table = tabulate(chain, 0)
 
     def heavier(at, best):
         x = chain.values(at)
         more = x > best[0]
         return jnp.where(more, x, best[0]), jnp.where(more, at, best[1])
 
-    none = jnp.full(tile, -jnp.inf, jnp.float32), jnp.full(tile, n, jnp.int32)
-    most, at = chain.over_tiles(n, heavier, none)
-    heaviest = jnp.min(jnp.where(most == jnp.max(most), at, n))
-    heaviest = jnp.where(heaviest < n, heaviest, 0)
+    def heaviest(*_):
+        none = jnp.full(tile, -jnp.inf, jnp.float32), jnp.full(tile, n, jnp.int32)
+        most, at = chain.over_tiles(n, heavier, none)
+        found = jnp.min(jnp.where(most == jnp.max(most), at, n))
+        return jnp.where(found < n, found, 0)
+
+    needed = (~table.usable).astype(jnp.int32)
+    otherwise = lax.fori_loop(np.int32(0), needed, heaviest, jnp.int32(0))
 
     def some(step, none):
         number = step * block + lax.iota(jnp.int32, block)
-        site = jnp.where(table.usable, draw(chain, table, key, number, False), heaviest)  # pyright: ignore
+        site = jnp.where(table.usable, draw(chain, table, key, number, 0), otherwise)  # pyright: ignore
         parts.scatter(sites_ref, number, site, number < length)
-        parts.scatter(chosen_ref, site, number >= 0, number < length)
+        parts.scatter(chain.chosen, site, number >= 0, number < length)
         return none
 
     lax.fori_loop(np.int32(0), parts.ceil_div(length, block), some, jnp.int32(0))

@@ -6,6 +6,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from hopscale.native.pallas import parts
+from hopscale.native.pallas.scores import score_path
 from hopscale.native.paths import log_acceptance
 
 
@@ -13,6 +14,16 @@ def path(length_ref, input_ref, sites_ref, chosen_ref, log_prob_ref, *, n, **sta
     """Score a path."""
     length = jnp.minimum(length_ref[0], n)
     log_prob_ref[0] = score_path(length, input_ref, sites_ref, chosen_ref, n=n, **static)
+
+
+def path_by_sums(
+    length_ref, numbers_ref, input_ref, sites_ref, chosen_ref, log_prob_ref, *, n, **static
+):
+    """The same, of a long chain: the unit of weights and the weight not chosen are given."""
+    length = jnp.minimum(length_ref[0], n)
+    scale, rest = (numbers_ref[0], numbers_ref[1]), numbers_ref[2]
+    path = length, input_ref, sites_ref, chosen_ref, scale, rest
+    log_prob_ref[0] = score_path(*path, n=n, **static)
 
 
 def settle(
@@ -34,104 +45,22 @@ def settle(
     log_ratio, invalid = log_acceptance(*log_probs, forward_ref[0], back + rest_ref[0])
     accepted = uniform_ref[0] < jnp.exp(log_ratio)
     log_ratio_ref[0], accepted_ref[0], invalid_ref[0] = log_ratio, accepted, invalid
-
-    def copy(source, result, needed):
-        """One array over another, if needed."""
-        size = result.shape[0]
-
-        def body(at, none):
-            mask = (at < size) & needed
-            parts.store(result, at, parts.load(source, at, mask), mask)
-            return none
-
-        parts.over_tiles(size, min(tile, pl.next_power_of_2(size)), body, jnp.int32(0))
-
     for stays, x, y, result in zip(in_place, here, there, new, strict=True):
-        copy(y, result, accepted)
+        copy(y, result, accepted, tile)
         if not stays:
-            copy(x, result, ~accepted)
+            copy(x, result, ~accepted, tile)
 
 
-def score_path(
-    length, input_ref, sites_ref, chosen_ref, scale=None, *, n, tile, block, path, balance
-):
-    """The log-probability of a path: "forwards", "backwards", or "repeated", with replacement."""
-    without = path != "repeated"
+def copy(source, result, needed, tile):
+    """One array over another, if needed."""
+    size = result.shape[0]
 
-    def over_sites(update, initial):
-        """Fold `update(value, inputs, sites)` over all sites."""
+    def body(at, none):
+        mask = (at < size) & needed
+        parts.store(result, at, parts.load(source, at, mask), mask)
+        return none
 
-        def body(at, value):
-            return update(value, parts.load(input_ref, at, at < n, -jnp.inf), at)
-
-        return parts.over_tiles(n, tile, body, jnp.full(tile, initial, jnp.float32))
-
-    if scale is None:
-        top = over_sites(lambda most, x, at: jnp.maximum(most, x), -np.inf)
-        scale = parts.scale(top, balance)
-
-    def add(total, x, at):
-        # Chosen weight is left out, not taken off: it may be nearly all there is.
-        counted = at < n
-        if without:
-            counted = counted & ~parts.load(chosen_ref, at, at < n, True)
-        weights = parts.weight(x, scale, balance)
-        return total + jnp.where(counted, weights, 0.0)
-
-    rest = jnp.sum(over_sites(add, 0.0))
-
-    def score(step, sums):
-        left, log_prob, least = sums
-        r = step * block + lax.iota(jnp.int32, block)
-        here = r < length
-        site = parts.load(sites_ref, length - 1 - r if path == "forwards" else r, here, 0)
-        x = parts.load(input_ref, site, here, 0.0)
-        if without:
-            inverse = parts.spoiled(x, parts.inverse_weight(x, scale, balance))
-            weights = jnp.where(here & ~parts.weightless(x, balance), 1.0 / inverse, 0.0)
-            steps = -jnp.log(inverse) - jnp.log(left + jnp.cumsum(weights))
-            left = left + jnp.sum(weights)
-            least = jnp.minimum(least, jnp.min(jnp.where(weights > 0.0, weights, 1.0)))
-        else:
-            log_weight = parts.log_weight(x, balance) - parts.log_unit(scale, balance)
-            steps = log_weight - jnp.log(left)
-        steps = jnp.where(parts.weightless(x, balance), -jnp.inf, steps)
-        return left, log_prob + jnp.sum(jnp.where(here, steps, 0.0)), least
-
-    start = rest, jnp.float32(0.0), jnp.float32(1.0)
-    _, log_prob, least = lax.fori_loop(np.int32(0), parts.ceil_div(length, block), score, start)
-    if without:
-        # Beside weights under 2^-80, those that count as the least of all would show.
-        extreme = (least < 2.0**-80) & (log_prob == log_prob)
-
-        def slowly(_, log_prob):
-            refs = input_ref, sites_ref, chosen_ref
-            return _path_by_logarithms(*refs, length, n, tile, path == "backwards", balance)
-
-        log_prob = lax.fori_loop(np.int32(0), extreme.astype(jnp.int32), slowly, log_prob)
-    return jnp.where(scale[0] < jnp.inf, log_prob, jnp.nan)  # infinite weights
-
-
-def _path_by_logarithms(input_ref, sites_ref, chosen_ref, length, n, tile, backwards, balance):
-    """A path's score one site after the other, in logarithms: slow, and nothing is too small."""
-
-    def add(at, sums):
-        x = parts.load(input_ref, at, at < n, -jnp.inf)
-        taken = parts.load(chosen_ref, at, at < n, True)
-        return parts.log_add(sums, jnp.where(taken, -jnp.inf, parts.log_weight(x, balance)))
-
-    lanes = parts.over_tiles(n, tile, add, jnp.full(tile, -jnp.inf, jnp.float32), together=1)
-    most = jnp.max(lanes)
-    rest = jnp.log(jnp.sum(jnp.where(lanes > -jnp.inf, jnp.exp(lanes - most), 0.0))) + most
-
-    def score(r, sums):
-        left, log_prob = sums
-        own = parts.log_weight(input_ref[sites_ref[r if backwards else length - 1 - r]], balance)
-        left = parts.log_add(left, own)
-        return left, log_prob + jnp.where(own > -jnp.inf, own - left, -jnp.inf)
-
-    start = jnp.where(most > -jnp.inf, rest, -jnp.inf), jnp.float32(0.0)
-    return lax.fori_loop(np.int32(0), length, score, start)[1]
+    parts.over_tiles(size, min(tile, pl.next_power_of_2(size)), body, jnp.int32(0))
 
 
 def odd(length_ref, sites_ref, clean_ref, result_ref, *, programs, n, rows, columns):
