@@ -1,15 +1,18 @@
 """Check and time the GPU kernels and whole steps.
 
-Run: python benchmarks/gpu.py [check] [choose] [time] [steps] [profile] [sizes] [sweep]
+Run: python benchmarks/gpu.py [check] [choose] [time] [steps] [profile] [table[:k/n]] [sweep]
 
-check: agreement with `reference`, PASS or FAIL a case. choose: a choice against one by a clock for
-every site, and whether it is the reference's. time: the kernels alone. steps: whole steps of
-samplers. profile: what a step consists of, by the clock of the device. sizes: a step from 10^2 to
-10^6 sites, at a fixed number of sites in all chains. sweep: other knobs. Without an argument, the
-first four.
+check: agreement with `reference`, PASS or FAIL a case. choose: a choice beside the reference's, and
+whether it is the same. time: the kernels alone. steps: whole steps of samplers. profile: what a
+step consists of, by the clock of the device. table: the rows of `h200.csv`: steps of LBP, and from
+10^2 to 10^6 sites at a fixed number of sites in all chains; with k/n, every n-th row from the k-th
+on, of n processes that compile side by side and take their times one after the other. sweep: other
+knobs. Without an argument, the first four.
 """
 
+import fcntl
 import gzip
+import itertools
 import json
 import sys
 import tempfile
@@ -237,15 +240,49 @@ def profile() -> None:
             say(f"    {kernel[:48]:48} {number:5.2f} a step of {each:6.2f} us")
 
 
-def sizes() -> None:
-    """Does cost jump somewhere as chains grow longer?"""
+def rows():
+    """Name, size, target, scale and chains of the rows of `h200.csv`."""
+    fhmm = partial(hs.paper.fhmm, variant="table")
+    for name, size, make, scale, chains in (
+        ("bernoulli", 800, hs.paper.bernoulli, 153, 100),
+        ("ising", 50, hs.paper.ising, 166, 100),
+        ("ising", 100, hs.paper.ising, 418, 100),
+        ("fhmm", 1000, fhmm, 439, 100),
+        ("ising", 100, hs.paper.ising, 418, 4000),
+        ("ising", 100, hs.paper.ising, 418, 1),
+        ("ising", 182, hs.paper.ising, 928, 100),
+        ("ising", 256, hs.paper.ising, 1463, 100),
+        ("ising", 1000, hs.paper.ising, 9000, 4),
+    ):
+        yield name, size, make(size, "C2"), scale, chains
+    yield "potts of 8 values", 50, hs.Potts.lattice((50, 50), 8, 0.4), 166, 100
     for side in (10, 20, 40, 80, 160, 320, 640, 1000):
-        chains = max(1, 10**6 // side**2)
-        target = hs.Ising(np.zeros((side, side), np.float32), 0.3)
-        scale = max(1, round(0.9 * target.num_sites ** (2 / 3)))
-        took = step_milliseconds(target, hs.LBP(), scale, chains, 1024)
-        each = took * 1e9 / (side**2 * chains)
-        say(f"sizes {side * side},{chains},{took:.4f} ms a step, {each:.1f} ps a site")
+        lattice = hs.Ising(np.zeros((side, side), np.float32), 0.3)
+        scale = max(1, round(0.9 * lattice.num_sites ** (2 / 3)))
+        yield "lattice", side, lattice, scale, max(1, 10**6 // side**2)
+
+
+def table(share: str) -> None:
+    """Rows of `h200.csv`: the least time of a step over four runs."""
+    k, n = map(int, share.split("/"))
+    with (Path(tempfile.gettempdir()) / "hopscale-gpu.lock").open("w") as alone:
+        for name, size, target, scale, chains in itertools.islice(rows(), k, None, n):
+            count = 512 if target.num_sites * chains < 10**7 else 128
+            plan = Plan.of([target], hs.LBP(), [0], [hs.Fixed(scale)], chains, 0, 8 * count)
+            job = plan.begin()
+            job.advance(count)  # compiles
+            fcntl.flock(alone, fcntl.LOCK_EX)
+            took = min(seconds(job, count) for _ in range(4)) / count
+            fcntl.flock(alone, fcntl.LOCK_UN)
+            say(f"{name},{size},{target.num_sites},{chains},LBP,{scale},{took * 1e3:.4f}")
+
+
+def seconds(job, count: int) -> float:
+    jax.block_until_ready(job.chains)
+    start = time.perf_counter()
+    job.advance(count)
+    jax.block_until_ready(job.chains)
+    return time.perf_counter() - start
 
 
 def steps() -> None:
@@ -267,6 +304,7 @@ def main(parts: list[str]) -> None:
         for chains, n, length in [
             (3, 1, 1), (3, 7, 7), (10, 100, 20), (10, 1000, 100), (100, 10_000, 464),
             (4, 10_000, 10_000), (4, 16_384, 645), (3, 4097, 2), (4, 65_536, 1625),
+            (3, 200_000, 3400), (2, 200_000, 150_000),
         ]:  # fmt: skip
             for balance in (
                 ("barker", None) if n != 1000 else ("barker", None, "sqrt", "min", "max")
@@ -283,8 +321,9 @@ def main(parts: list[str]) -> None:
         attempt("steps", steps)
     if "profile" in parts:
         attempt("profile", profile)
-    if "sizes" in parts:
-        attempt("sizes", sizes)
+    for part in parts:
+        if part.startswith("table"):
+            attempt(part, partial(table, part.partition(":")[2] or "0/1"))
 
 
 if __name__ == "__main__":

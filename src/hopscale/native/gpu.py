@@ -31,8 +31,8 @@ class Knobs(NamedTuple):
     stride: int = 4096  # sites weighed at once to score a path
     block: int = 1024  # steps of a path taken at once
     draws: int = 512  # sites drawn at once
-    long: int = 32_768  # sites; of longer chains, XLA does all that goes over all sites
-    long_draws: int = 2048  # sites of a long chain drawn at once
+    long: int = 100_000  # sites; of longer chains, XLA does all that goes over all sites
+    long_draws: int = 1024  # sites of a long chain drawn at once
     interpret: bool = False  # run as plain JAX, on any device
 
 
