@@ -22,6 +22,7 @@ from hopscale.native.pallas.scores import score_path
 
 NEVER = np.float32(2.0**30)  # the number of a draw that has not come
 LATE = np.float32(3e38)  # when a site without weight rings
+FIRST = None  # the number of the first round; those of the others are known as it runs
 IN_REGISTERS = 1024  # columns, of which all rows' values can be held
 
 
@@ -51,18 +52,15 @@ class Chain(NamedTuple):
         if not self.interpret:
             plgpu.debug_barrier()
 
-    def taken(self, at, turn):
-        """Which sites rounds before this one have chosen. Before the first, number 0, none is.
+    def left(self, at, turn):
+        """Which sites the round of this number may draw: not those of rounds before it.
 
         All draws of a round are by the same weights, also those of sites that it has chosen.
         """
-        asked = (at < self.n) & (turn > 0)
-        now = parts.load(self.marks, at, asked, NEVER) == _mark(turn)
-        return parts.load(self.chosen, at, asked, False) & ~now
-
-    def left(self, at, turn):
-        """Which sites this round may draw."""
-        return (at < self.n) & ~self.taken(at, turn)
+        if turn is FIRST:
+            return at < self.n
+        now = parts.load(self.marks, at, at < self.n, NEVER) == _mark(turn)
+        return ~parts.load(self.chosen, at, at < self.n, True) | ((at < self.n) & now)
 
     def values(self, at):
         return parts.load(self.input, at, at < self.n, -jnp.inf)
@@ -96,7 +94,7 @@ class Chain(NamedTuple):
 
 def _mark(turn):
     """What marks the sites that a round, by its number, has chosen."""
-    return (-1 - jnp.asarray(turn)).astype(jnp.float32)
+    return (-turn).astype(jnp.float32)
 
 
 class Table(NamedTuple):
@@ -209,50 +207,50 @@ def clear(chain: Chain):
 
 def choose(chain: Chain, key, length, first_table=None):
     """Sites without replacement, in order; and the unit of the weights they were drawn by."""
+    table = tabulate(chain, FIRST) if first_table is None else first_table()
+    count = _draw_round(chain, table, key, jnp.int32(0), length, FIRST)
 
-    def one_round(state):
-        turn, _, count, scale = state
-        later = turn > 0
-        if first_table is None:
-            table = tabulate(chain, turn)
-        else:
-            table = lax.cond(later, lambda: tabulate(chain, turn), first_table)
-        scale = tuple(jnp.where(later, a, b) for a, b in zip(scale, table.scale, strict=True))
+    def one_more(state):
+        turn, _, count = state
         folded = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
-        own = tuple(jnp.where(later, f, k) for f, k in zip(folded, key, strict=True))
-        most = jnp.where(table.usable, reference.most_draws(length - count), 0)  # pyright: ignore
-
-        def some(state):
-            first, count = state
-            number = first + lax.iota(jnp.int32, chain.block)
-            here = number < most
-            site = draw(chain, table, own, number, turn)
-            free = here & ~parts.load(chain.chosen, site, here, True)
-            fresh = chain.first_of(site, number.astype(jnp.float32), free)
-            ones = fresh.astype(jnp.int32)
-            place = count + jnp.cumsum(ones, dtype=jnp.int32) - 1
-            kept = fresh & (place < length)
-            parts.scatter(chain.sites, place, site, kept)
-            parts.scatter(chain.chosen, site, number >= 0, kept)
-            parts.scatter(chain.marks, site, jnp.full(site.shape, _mark(turn)), kept & later)
-            chain.barrier()
-            return first + chain.block, count + jnp.sum(ones, dtype=jnp.int32)
-
-        _, count = lax.while_loop(
-            lambda state: (state[0] < most) & (state[1] < length), some, (jnp.int32(0), count)
-        )
-        return turn + 1, table.usable, jnp.minimum(count, length), scale
+        table = tabulate(chain, turn)
+        return turn + 1, table.usable, _draw_round(chain, table, folded, count, length, turn)
 
     def unfinished(state):
-        turn, usable, count, _ = state
+        turn, usable, count = state
         return (turn < reference.ROUNDS) & usable & (count < length)
 
-    zero, unknown = jnp.int32(0), (jnp.float32(0.0), jnp.float32(1.0))
-    start = zero, jnp.bool_(True), zero, unknown
-    *_, count, scale = lax.while_loop(unfinished, one_round, start)
+    *_, count = lax.while_loop(unfinished, one_more, (jnp.int32(1), table.usable, count))
     chain.barrier()
     _race_of_clocks(chain, parts.fold_in(key, np.uint32(reference.CLOCKS)), count, length)
-    return scale
+    return table.scale
+
+
+def _draw_round(chain: Chain, table: Table, key, count, length, turn):
+    """Draw until `length` sites are chosen or the round is over; how many there are then."""
+    most = jnp.where(table.usable, reference.most_draws(length - count), 0)  # pyright: ignore
+
+    def some(state):
+        first, count = state
+        number = first + lax.iota(jnp.int32, chain.block)
+        here = number < most
+        site = draw(chain, table, key, number, turn)
+        free = here & ~parts.load(chain.chosen, site, here, True)
+        fresh = chain.first_of(site, number.astype(jnp.float32), free)
+        ones = fresh.astype(jnp.int32)
+        place = count + jnp.cumsum(ones, dtype=jnp.int32) - 1
+        kept = fresh & (place < length)
+        parts.scatter(chain.sites, place, site, kept)
+        parts.scatter(chain.chosen, site, number >= 0, kept)
+        if turn is not FIRST:
+            parts.scatter(chain.marks, site, jnp.full(site.shape, _mark(turn)), kept)
+        chain.barrier()
+        return first + chain.block, count + jnp.sum(ones, dtype=jnp.int32)
+
+    _, count = lax.while_loop(
+        lambda state: (state[0] < most) & (state[1] < length), some, (jnp.int32(0), count)
+    )
+    return jnp.minimum(count, length)
 
 
 def _race_of_clocks(chain: Chain, key, count, length):
@@ -322,7 +320,7 @@ def repeated(
     length = jnp.clip(length_ref[0], 0, n)
     key = key_ref[0], key_ref[1]
     clear(chain)
-    table = tabulate(chain, 0)
+    table = tabulate(chain, FIRST)
 
     def heavier(at, best):
         x = chain.values(at)
@@ -340,7 +338,7 @@ def repeated(
 
     def some(step, none):
         number = step * block + lax.iota(jnp.int32, block)
-        site = jnp.where(table.usable, draw(chain, table, key, number, 0), otherwise)  # pyright: ignore
+        site = jnp.where(table.usable, draw(chain, table, key, number, FIRST), otherwise)  # pyright: ignore
         parts.scatter(sites_ref, number, site, number < length)
         parts.scatter(chain.chosen, site, number >= 0, number < length)
         return none
