@@ -169,6 +169,7 @@ def test_a_users_own_density_and_target(tmp_path):
     assert done.exit_code == 0, done.output + str(done.exception)
     result = json.loads(done.output)
     assert (result["target"], result["size"]) == (f"{file}:log_density", 12)
+    assert (result["sampler"], result["reason"][:14]) == ("lbp", "one evaluation")
     arviz = pytest.importorskip("arviz")
     assert arviz.from_netcdf(str(saved))["posterior"]["x"].shape == (4, 2, 3, 4)
     assert "has its own shape" in fails(f"{file}:target", "--sites", "3")
@@ -203,17 +204,14 @@ def test_files_of_problems_are_read(tmp_path, name, text, edges):
 
 
 def test_a_problem_in_a_file_is_sampled(tmp_path):
-    import hopscale as hs
-
-    if not hasattr(hs, "Pairwise"):
-        pytest.skip("no pairwise target yet")
     from hopscale.cli.problem import load_problem
 
     file = tmp_path / "triangle.txt"
     file.write_text("0 1 1\n1 2 1\n0 2 1\n")
     done = RUN.invoke(cli.app, ["sample", str(file), "--kind", "maxcut", *QUICK, "--json"])
     assert done.exit_code == 0, done.output + str(done.exception)
-    assert json.loads(done.output)["size"] == 3
+    result = json.loads(done.output)
+    assert (result["size"], result["sampler"]) == (3, "gibbs")
     cut, whole = np.array([0, 1, 1]), np.array([1, 1, 1])
     for kind, gap in (("maxcut", 2.0), ("ising", -4.0), ("qubo", 2.0)):
         target, _ = load_problem(file, kind, 1.0)

@@ -1,5 +1,6 @@
 """What the subcommands of `hopscale sample` share: options, running, showing, saving."""
 
+import dataclasses
 import functools
 import json
 import math
@@ -25,6 +26,7 @@ SAMPLERS = {
     "rwm": ("lengths",),
     "gibbs": (),
 }
+AUTO = {**SAMPLERS, "auto": ()}
 
 
 def draws_from(make_target: Callable) -> Callable:
@@ -46,8 +48,13 @@ def draw(
     target: Any,
     identity: dict,
     sampler: Annotated[
-        str, Option(help="lbp, gwg, rwm or gibbs", rich_help_panel="Sampler")
-    ] = "lbp",
+        str | None,
+        Option(
+            help="lbp, gwg, rwm, gibbs, or auto: what suits the target "
+            "[auto for one's own, lbp for the paper's]",
+            rich_help_panel="Sampler",
+        ),
+    ] = None,
     balance: Annotated[
         str | None,
         Option(help="lbp, gwg: barker, sqrt, min or max [barker]", rich_help_panel="Sampler"),
@@ -132,21 +139,26 @@ def draw(
     from hopscale.tempering import with_levels
 
     settings = given(balance=balance, path=path, repeats=repeats, lengths=lengths)
-    kernel = _tempered(make_kernel(sampler, settings, target), temper, levels)
+    if sampler is None:
+        sampler = "lbp" if settings or not identity["own"] else "auto"
+    tuner = _tuner(scale, rate)
+    chosen_kernel, reason = _choose(sampler, settings, target, tuner)
+    kernel = _tempered(chosen_kernel, temper, levels)
     _check_files(save, overwrite, checkpoint, resume)
     keeping = keep or ("last" if save else None)
     plan = Plan.of(
         [target],
         kernel,
         [seed],
-        [_tuner(scale, rate)],
+        [tuner],
         chains,
         warmup,
         draws,
         keep=int(keeping) if keeping and keeping.lstrip("-").isdigit() else keeping,
     )
-    plan = with_levels(plan, progress and not as_json)
-    identity = {**identity, "sampler": sampler, "settings": describe(plan.kernel), "seed": seed}
+    plan = with_levels(dataclasses.replace(plan, reason=reason), progress and not as_json)
+    identity |= {"sampler": chosen_kernel.name, "settings": describe(plan.kernel), "seed": seed}
+    del identity["own"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", hs.ConvergenceWarning)  # they are printed with the run
         try:
@@ -161,18 +173,32 @@ def draw(
     _show(run, identity, as_json, save)
 
 
+def _choose(name: str, settings: dict, target: Any, tuner: Any):
+    """The kernel of that name; with "auto", the one that suits the target, and why."""
+    from hopscale.choose import Chosen, choose
+
+    check_settings(name, settings, AUTO)
+    if name == "auto":
+        return choose(target, tuner)
+    return Chosen(make_kernel(name, settings, target), "")
+
+
 def make_kernel(name: str, settings: dict, target: Any = None):
     import hopscale as hs
 
-    if name not in SAMPLERS:
-        raise ValueError(f"--sampler must be one of {', '.join(SAMPLERS)}; got {name!r}.")
-    for setting in settings:
-        if setting not in SAMPLERS[name]:
-            owners = " and ".join(owner for owner in SAMPLERS if setting in SAMPLERS[owner])
-            raise ValueError(f"--{setting} is a setting of {owners}, not of {name}.")
-    sweep = getattr(hs, "Gibbs", hs.BlockGibbs)
-    gibbs = hs.BlockGibbs if target is None or isinstance(target, hs.RBM) else sweep
+    check_settings(name, settings)
+    gibbs = hs.BlockGibbs if target is None or isinstance(target, hs.RBM) else hs.Gibbs
     return {"lbp": hs.LBP, "gwg": hs.GWG, "rwm": hs.RWM, "gibbs": gibbs}[name](**settings)
+
+
+def check_settings(name: str, settings: dict, samplers: dict = SAMPLERS) -> None:
+    """Refuse a sampler that there is not, and settings of another."""
+    if name not in samplers:
+        raise ValueError(f"--sampler must be one of {', '.join(samplers)}; got {name!r}.")
+    for setting in settings:
+        if setting not in samplers[name]:
+            owners = " and ".join(owner for owner in samplers if setting in samplers[owner])
+            raise ValueError(f"--{setting} is a setting of {owners}, not of {name}.")
 
 
 def _tempered(kernel: Any, temper: bool, levels: int | None):

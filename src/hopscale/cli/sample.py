@@ -97,7 +97,7 @@ def _of_the_paper(name: str, size: int, config: str, seed: int, **readings: Any)
     import hopscale as hs
 
     target = getattr(hs.paper, name)(size, config=config, key=seed, **given(**readings))
-    return target, {"target": name, "size": size, "config": config}
+    return target, {"target": name, "size": size, "config": config, "own": False}
 
 
 @sample_app.command()
@@ -116,7 +116,7 @@ def rbm(
         target = hs.paper.rbm(400 if size is None else size, ratios)
     else:
         target = hs.learn.load_rbm(weights, ratios)
-    return target, {"target": "rbm", "size": target.num_hidden, "config": None}
+    return target, {"target": "rbm", "size": target.num_hidden, "config": None, "own": False}
 
 
 @sample_app.command()
@@ -128,7 +128,7 @@ def ebm(
     import hopscale as hs
 
     target = hs.learn.load_model(model)
-    return target, {"target": "ebm", "size": target.num_sites, "config": None}
+    return target, {"target": "ebm", "size": target.num_sites, "config": None, "own": False}
 
 
 @sample_app.command()
@@ -149,7 +149,7 @@ def density(
     from hopscale.cli.own import load_target
 
     target = load_target(where, sites, states, ratios)
-    return target, {"target": where, "size": target.num_sites, "config": None}
+    return target, {"target": where, "size": target.num_sites, "config": None, "own": True}
 
 
 @sample_app.command()
@@ -170,4 +170,4 @@ def problem(
     from hopscale.cli.problem import load_problem
 
     target, found = load_problem(file, kind, beta)
-    return target, {"target": str(file), "size": target.num_sites, "config": found}
+    return target, {"target": str(file), "size": target.num_sites, "config": found, "own": True}
