@@ -18,16 +18,9 @@ from pathlib import Path
 import jax
 
 import hopscale as hs
+from hopscale_reproduction.design import LENGTHS, RBM_LENGTH, SIZES
 
 KERNELS = {"lbp": hs.LBP(), "gwg": hs.GWG(), "rwm": hs.RWM(), "default": None}
-SIZES = {
-    "bernoulli": (100, 800, 6400),
-    "ising": (20, 50, 100),
-    "fhmm": (200, 1000, 4000),
-    "rbm": (100, 400, 1000),
-}
-LENGTHS = (10_000, 40_000, 100_000)
-RBM_LENGTH = 40_000
 COLUMNS = ("target", "config", "size", "kernel", "steps")
 COLUMNS += ("seconds", "acceptance", "r_hat", "ess", "warnings")
 
