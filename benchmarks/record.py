@@ -1,11 +1,12 @@
 """Runs of the paper's tables that are not on record yet, those that fill most of a table first.
 
 Run: python benchmarks/record.py --families ising,fhmm --minutes 8 --out new.csv
-         [--csv docs/results/paper.csv] [--profile paper] [--store FILE]
+         [--csv docs/results/paper.csv] [--profile paper] [--store FILE] [--all]
 
 A family is an experiment of `hopscale reproduce` (bernoulli, ising, fhmm, rbm, ...). R = 1 and the
-tuned scale come first, a row of a table each; then the rates about the top of each curve, which
-decide the best of a grid (`sources.best_of`); then the others. `--out` gets the runs that were not
+tuned scale come first, a row of a table each; then the rates about the top of each curve, as many
+as decide the best of a grid (`sources.best_of`), first by jump distance, then by effective sample
+size; with `--all`, the others. `--out` gets the runs that were not
 in `--csv`, again every half minute, so that little is lost where the process is stopped. Processes
 with the same `--store` share the work. What came back is added to the record by
 
@@ -22,20 +23,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from hopscale_reproduction import exchange
-from hopscale_reproduction.cells import GRID, AnyCell, digest
+from hopscale_reproduction.cells import GRID, AnyCell, Cell, digest
 from hopscale_reproduction.experiment import Experiment, Find
 from hopscale_reproduction.experiments import named
+from hopscale_reproduction.experiments.sampling.sources import NEIGHBOURS
 from hopscale_reproduction.rows import Row
 from hopscale_reproduction.runner import Runner
 from hopscale_reproduction.store import Store
 
-# About where the curves on record have their tops, and how far from there to go, in turns. Within
-# 0.11 every complete grid on record has its best jump distance, within 0.2 its best sample size.
+# About where the curves on record have their tops: where to begin on a row that has no run yet.
 TOPS = {"rwm": 0.234, "gwg": 0.51, "lbp": 0.57}
-REACHES = (0.0, 0.11, 0.2, 1.0)
 WRITE_SECONDS = 30.0
 
 
@@ -46,18 +45,34 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--csv", type=Path, default=Path("docs/results/paper.csv"))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--profile", default="paper", choices=["quick", "paper"])
+    parser.add_argument("--all", action="store_true", help="the whole grids")
     parser.add_argument("--store", type=Path, help="a file to share; one of its own, unless given")
     return parser.parse_args()
 
 
-def within(experiment: Experiment, reach: float) -> Experiment:
-    """An experiment without the rates of its grids that are further than this from the top."""
+def about_the_top(row: list[Cell], find: Find, metric: str) -> list[Cell]:
+    """The rates next to the best one that is done; the middle of them, if none is."""
+    row = sorted(row, key=lambda cell: cell.rate or 0.0)
+    done = [(results[metric], k) for k, cell in enumerate(row) if (results := find(cell))]
+    guess = min(range(len(row)), key=lambda k: abs((row[k].rate or 0.0) - TOPS[row[k].sampler]))
+    top = max(done)[1] if done else guess
+    return row[max(0, top - NEIGHBOURS) : top + NEIGHBOURS + 1]
 
-    def is_near(cell: Any) -> bool:
-        return getattr(cell, "role", "") != GRID or abs(cell.rate - TOPS[cell.sampler]) <= reach
+
+def limited(experiment: Experiment, metric: str | None) -> Experiment:
+    """An experiment without its grids, or with as much of them as decides the best by a metric."""
 
     def cells(profile: str, find: Find) -> list[AnyCell]:
-        return [cell for cell in experiment.cells(profile, find) if is_near(cell)]
+        rows: dict[Cell, list[Cell]] = {}
+        found: list[AnyCell] = []
+        for cell in experiment.cells(profile, find):
+            if isinstance(cell, Cell) and cell.role == GRID:
+                rows.setdefault(cell.but(rate=None), []).append(cell)
+            else:
+                found.append(cell)
+        if metric is not None:
+            found += [c for row in rows.values() for c in about_the_top(row, find, metric)]
+        return found
 
     return dataclasses.replace(experiment, cells=cells)
 
@@ -107,10 +122,11 @@ def main() -> None:
     on_record = {digest(row["settings"]) for row in rows}
     with Store(path) as store, writing(path, on_record, options.out):
         store.add_all(rows)
-        for reach in REACHES:
+        plans = [[limited(e, metric) for e in experiments] for metric in (None, "ejd", "ess")]
+        for plan in plans + [experiments] * options.all:
             minutes = (end - time.monotonic()) / 60
             if minutes > 0:
-                Runner(store, options.profile, minutes).run([within(e, reach) for e in experiments])
+                Runner(store, options.profile, minutes).run(plan)
 
 
 if __name__ == "__main__":

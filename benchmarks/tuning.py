@@ -1,7 +1,7 @@
 """How fast tuners land, and how far from the best scale they end.
 
-Run: python benchmarks/tuning.py [--device-sizes] [--minutes M] [--seeds 20] [--only NAMES]
-         [--part 0/3] [--model CHECKPOINT]
+Run: python benchmarks/tuning.py [--minutes M] [--seeds 20] [--only NAMES] [--part 0/3]
+         [--model CHECKPOINT] [--out docs/tuning.csv] [--done TABLES]
      python benchmarks/tuning.py --figure docs/assets/tuning.png
      python benchmarks/tuning.py --table docs/tuning.md
 
@@ -13,8 +13,8 @@ draw after each step is read off that curve: `steps` is how many it takes until 
 within 5% of the largest, and stays there to the end; `efficiency` is the share of the largest jump
 distance at the end. Lines are appended to the table as they come; what is in it is not run again.
 
---device-sizes: the paper's large sizes first: minutes on a GPU, hours on a CPU. Runs that would
-take long have fewer seeds, which the table says.
+The large sizes take seconds on a GPU, and an hour on a CPU. Runs that would take long have fewer
+seeds, which the table says.
 --model: a checkpoint of `hopscale train ebm`, measured as "deep ebm".
 """
 
@@ -34,6 +34,7 @@ from tuning_report import append, figure, key_of, read, table
 import hopscale as hs
 from hopscale import loop
 from hopscale.tune import fitted
+from hopscale_reproduction.design import SIZES
 
 WITHIN = 0.05
 GRID = np.linspace(-1.1, 1.1, 23)  # of log R, about where the tuner ended
@@ -108,39 +109,26 @@ TARGETS = {
     "ebm": small_ebm,
     "deep ebm": deep_ebm,
 }
-SMALL = {"bernoulli": (100, 800), "ising": (20,), "fhmm": (200,)}
-LARGE = {"fhmm": (1000,), "bernoulli": (6400,), "ising": (50, 100)}
-LEARNED = {"ebm": 64, "deep ebm": 784, "rbm": 400, "network": 100}
+LEARNED = {"network": 100, "ebm": 64, "deep ebm": 784}
 KERNELS = ("LBP", "GWG", "RWM")
 
 
 def cases() -> list[Case]:
-    """What a CPU does in an hour."""
-    found = [Case(n, size, "C2", kernel) for n in SMALL for size in SMALL[n] for kernel in KERNELS]
-    small = [(name, size) for name in SMALL for size in SMALL[name]]
-    found += [Case(*one, config, "LBP") for one in small for config in ("C1", "C3")]
-    found += [Case(n, LEARNED[n], "-", kernel) for n in ("ebm", "network") for kernel in KERNELS]
-    found += [Case("potts", 200, "-", kernel) for kernel in KERNELS]
-    found += [Case("bernoulli", 100, "C2", kernel, n) for kernel in KERNELS for n in (4, 1000)]
-    return [*found, *(Case("rbm", size, "-", "LBP") for size in (100, 400))]
-
-
-def device_cases() -> list[Case]:
-    """The paper's large sizes, then all else; what says most comes first."""
-    large = [(name, size) for name in LARGE for size in LARGE[name]]
-    found = [Case(name, size, "C2", "LBP") for name, size in large]
-    found += [Case(*one, "C2", kernel) for one in large[:3] for kernel in ("RWM", "GWG")]
-    found += [Case(n, size, "-", "LBP") for n, size in LEARNED.items()]
-    found += [Case("potts", 2500, "-", kernel) for kernel in KERNELS]
-    found += [Case("ising", 50, "C2", "LBP", chains) for chains in (4, 1000)]
-    found += [Case("bernoulli", 25_600, "C2", "LBP")]
-    found += [Case(n, size, "-", k) for n, size in LEARNED.items() for k in ("RWM", "GWG")]
-    found += [Case("ising", 100, "C2", kernel) for kernel in ("RWM", "GWG")]
-    found += [Case("bernoulli", 6400, "C2", "LBP", chains) for chains in (4, 1000)]
-    found += [one for one in cases() if one.target in SMALL]
-    found += [Case(*one, config, "LBP") for one in large for config in ("C1", "C3")]
-    found += [Case("rbm", size, "-", "LBP") for size in (100, 1000)]
-    return [*found, Case("fhmm", 4000, "C2", "LBP"), Case("bernoulli", 25_600, "C2", "RWM")]
+    """The paper's targets, the largest first; categories, learned ones, few and many chains."""
+    found = [
+        Case(model, SIZES[model][rank], config, kernel)
+        for config in ("C2", "C1", "C3")
+        for rank in (2, 1, 0)
+        for kernel in KERNELS
+        for model in ("fhmm", "ising", "bernoulli")
+    ]
+    found += [Case("rbm", size, "-", kernel) for size in SIZES["rbm"] for kernel in KERNELS]
+    found += [Case("potts", size, "-", kernel) for size in (2500, 200) for kernel in KERNELS]
+    found += [Case(name, LEARNED[name], "-", kernel) for name in LEARNED for kernel in KERNELS]
+    for chains in (4, 1000):
+        found += [Case("bernoulli", 100, "C2", kernel, chains) for kernel in KERNELS]
+        found += [Case("ising", 50, "C2", kernel, chains) for kernel in KERNELS]
+    return [*found, Case("bernoulli", 25_600, "C2", "LBP")]
 
 
 @eqx.filter_jit
@@ -274,7 +262,7 @@ def wanted(given: argparse.Namespace) -> list[tuple[str, Case]]:
     done = {key_of(line) for path in [given.out, *given.done] for line in read(path)}
     part, parts = map(int, given.part.split("/"))
     found = []
-    for case in device_cases() if given.device_sizes else cases():
+    for case in cases():
         name = f"{case.target}-{case.size}-{case.config}-{case.kernel}-{case.chains}"
         named = any(f"{name}-".startswith(f"{one}-" if one else "") for one in given.only)
         absent = case.target == "deep ebm" and given.model is None
@@ -285,7 +273,6 @@ def wanted(given: argparse.Namespace) -> list[tuple[str, Case]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--device-sizes", action="store_true")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=1e6, help="after which none is begun")
     names = {"type": lambda text: text.split(","), "default": [""]}

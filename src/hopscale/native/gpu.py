@@ -29,8 +29,8 @@ class Knobs(NamedTuple):
     columns: int = 16
     shares: int = 16  # programs that split the pairs, or the draws, of one chain
     stride: int = 4096  # sites weighed at once to score a path
-    block: int = 1024  # steps of a path taken at once
-    draws: int = 512  # sites drawn at once
+    block: int = 1024  # steps of a path taken at once, at most
+    draws: int = 512  # sites drawn at once, at most
     long: int = 100_000  # sites; of longer chains, XLA does all that goes over all sites
     long_draws: int = 1024  # sites of a long chain drawn at once
     interpret: bool = False  # run as plain JAX, on any device
@@ -147,16 +147,14 @@ def _choose(kernel, key, values, length, balance, knobs, **settings):
     width = reference.columns(n)
     values, name = _named(values, balance)
     outputs = [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32), (1, jnp.float32)]
-    # Sixteen would be faster for few chains of 10,000 sites, and slower for thousands.
-    warps = knobs.warps or (8 if width <= 1024 else 16)
     call = _call(
         kernel,
         outputs,
         knobs,
-        warps,
+        knobs.warps or _choice_warps(width),
         n=n,
         tile=min(width, knobs.stride),
-        block=min(knobs.draws, pl.next_power_of_2(reference.most_draws(n))),
+        block=_steps(n, knobs.draws),
         balance=name,
         interpret=knobs.interpret,
         **settings,
@@ -212,7 +210,17 @@ def _tiles(n: int, knobs: Knobs) -> dict[str, int]:
     """How much of a chain a program that scores a path takes at once."""
     # A power of two, no thread without a site.
     tile = min(max(pl.next_power_of_2(n), 32 * _warps(n, knobs)), knobs.stride)
-    return {"tile": tile, "block": knobs.block}
+    return {"tile": tile, "block": _steps(n, knobs.block)}
+
+
+def _steps(n: int, most: int) -> int:
+    """How many steps of a path to take at once: all that tuned chains have, of order n^(2/3)."""
+    return min(most, max(32, pl.next_power_of_2(int(2 * n ** (2 / 3)))))
+
+
+def _choice_warps(width: int) -> int:
+    """Sixteen would be faster for few chains of 10,000 sites, and slower for thousands."""
+    return 8 if width <= 1024 else 16
 
 
 def _warps(n: int, knobs: Knobs) -> int:

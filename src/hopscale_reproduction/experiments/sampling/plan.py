@@ -23,6 +23,14 @@ from hopscale_reproduction.design import (
 from hopscale_reproduction.experiment import Find
 
 LOWEST_RATE = 0.03
+# Chains of a grid that are shorter than those of X-1 and AX. Where jump distances are known to a
+# thousandth after 20,000 draws, and each of 50 rates would take a GPU seconds: the largest sizes.
+# For the FHMM this is also the length that the printed effective sample sizes imply.
+GRID_LENGTHS = {
+    **{("fhmm", 4000, sampler): 40_000 for sampler in ("rwm", "gwg", "lbp")},
+    # The random walk's sample sizes depend on the length, and its steps cost little.
+    **{("ising", 100, sampler): 40_000 for sampler in ("gwg", "lbp")},
+}
 
 
 class Plan(NamedTuple):
@@ -126,8 +134,10 @@ def grid(single: Cell, step: float, find: Find, reach: float = 1.0) -> Iterable[
         return []
     rates = [found["acceptance"] - step * k for k in range(1, int(1 / step))]
     best = BEST_RATE[single.sampler]
+    length = GRID_LENGTHS.get((single.model, single.size, single.sampler))
+    at_rate = single if length is None else single.but(warmup=length // 2, draws=length // 2)
     return [
-        single.but(rate=round(rate, 4), role=GRID)
+        at_rate.but(rate=round(rate, 4), role=GRID)
         for rate in rates
         if rate >= LOWEST_RATE and abs(rate - best) <= reach
     ]
