@@ -62,10 +62,10 @@ def test_columns_beyond_a_tile_make_no_difference():
     check_choice(ours, chains(reference.race, balance="barker")(keys, x, lengths), lengths)
 
 
-@pytest.mark.parametrize("balance", ["barker", None])
-def test_long_chains(balance):
-    """What goes over all sites is done outside the kernel; rounds after the first are not."""
-    keys, x, lengths = case(1000, 700)
+@pytest.mark.parametrize(("balance", "length"), [("barker", 700), ("barker", 90), (None, 700)])
+def test_long_chains(balance, length):
+    """The first draws are made outside the kernel, with all that goes over all sites."""
+    keys, x, lengths = case(1000, length)
     knobs = KNOBS._replace(long=100, long_draws=256)
     ours = chains(gpu.race, balance=balance, knobs=knobs)(keys, x, lengths)
     theirs = chains(reference.race, balance=balance)(keys, x, lengths)

@@ -15,7 +15,7 @@ from jax.experimental.pallas import triton as plgpu
 
 from hopscale import balance as balancing
 from hopscale.native import paths, reference
-from hopscale.native.pallas import choose, kernels, parts
+from hopscale.native.pallas import choose, kernels, long_chains
 
 KNOWN = {None: "none", "barker": "barker", "sqrt": "sqrt", "min": "min", "max": "max"}
 
@@ -65,29 +65,24 @@ def _long_race(key, values, length, balance, knobs):
     """The race of a chain so long that one program takes too long to go over all of its sites."""
     n, width = values.size, reference.columns(values.size)
     named, name = _named(values, balance)
-    scale, weights = _weights(named, name)
-    sums = jnp.sum(jnp.pad(weights, (0, -n % width)).reshape(-1, width), axis=0)
+    key, drawn = jax.random.key_data(key), pl.next_power_of_2(int(1.2 * n ** (2 / 3)))
+    count, *so_far = long_chains.first_draws(key, named, name, length, drawn)
     call = _call(
-        choose.race_by_sums,
+        choose.race_on,
         [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32)],
         knobs,
         knobs.warps or 16,
-        aliases={5: 1},
+        aliases={4: 0, 5: 1, 6: 2},
         n=n,
         tile=min(width, knobs.stride),
         block=knobs.long_draws,
         balance=name,
         interpret=knobs.interpret,
+        drawn=drawn,
     )
-    arrays = jax.random.key_data(key), jnp.reshape(length, 1), named, sums, jnp.stack(scale)
-    sites, chosen, *_ = call(*arrays, jnp.zeros(n, bool))
+    scalars = (jnp.reshape(number, 1) for number in (length, count))
+    sites, chosen, *_ = call(key, *scalars, named, *so_far)
     return sites, chosen, _score(values, sites, chosen, length, balance, "forwards", knobs)
-
-
-def _weights(values, name):
-    """The unit of weights, and the weights in it."""
-    scale = parts.scale(jnp.where(values == values, values, -jnp.inf), name)
-    return scale, parts.weight(values, scale, name)
 
 
 def settle(
@@ -151,7 +146,8 @@ def _choose(kernel, key, values, length, balance, knobs, **settings):
         kernel,
         outputs,
         knobs,
-        knobs.warps or _choice_warps(width),
+        # Sixteen would be faster for few chains of 10,000 sites, and slower for thousands.
+        knobs.warps or min(_warps(n, knobs), 8 if width <= 1024 else 16),
         n=n,
         tile=min(width, knobs.stride),
         block=_steps(n, knobs.draws),
@@ -199,7 +195,7 @@ def _score(values, sites, chosen, length, balance, path, knobs):
     outputs, length = [(1, jnp.float32)], jnp.reshape(length, 1)
     if values.size <= knobs.long:
         return _call(kernels.path, outputs, knobs, **static)(length, values, sites, chosen)[0][0]
-    scale, weights = _weights(values, name)
+    scale, weights = long_chains.weights(values, name)
     left = weights if path == "repeated" else jnp.where(chosen, 0.0, weights)
     numbers = jnp.stack([*scale, jnp.sum(left)])
     call = _call(kernels.path_by_sums, outputs, knobs, **static)
@@ -218,11 +214,7 @@ def _steps(n: int, most: int) -> int:
     return min(most, max(32, pl.next_power_of_2(int(2 * n ** (2 / 3)))))
 
 
-def _choice_warps(width: int) -> int:
-    """Sixteen would be faster for few chains of 10,000 sites, and slower for thousands."""
-    return 8 if width <= 1024 else 16
-
-
 def _warps(n: int, knobs: Knobs) -> int:
     """Enough warps for a chain's sites, within what registers allow."""
-    return knobs.warps or min(16, max(8, pl.next_power_of_2(n) // 512))
+    few = 2 if n <= 128 else 4 if n <= 512 else 8
+    return knobs.warps or min(16, max(few, pl.next_power_of_2(n) // 512))

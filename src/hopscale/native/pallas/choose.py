@@ -1,7 +1,5 @@
 """Choosing sites by weight, by the algorithm of `reference`: one program a chain."""
 
-from functools import partial
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -15,7 +13,6 @@ from hopscale.native.pallas.table import (
     Table,
     draw,
     mark_of,
-    read_table,
     tabulate,
 )
 
@@ -33,30 +30,42 @@ def clear(chain: Chain):
     chain.barrier()
 
 
-def choose(chain: Chain, key, length, first_table=None):
-    """Sites without replacement, in order; and the unit of the weights they were drawn by."""
-    table = tabulate(chain, FIRST) if first_table is None else first_table()
-    count = _draw_round(chain, table, key, jnp.int32(0), length, FIRST)
+def choose(chain: Chain, key, length, count=None, drawn=0):
+    """Sites without replacement, in order; and the unit of the weights of the first round.
 
+    With `count`, so many are there already, by the first `drawn` draws; the unit is not asked for.
+    """
+    zero, nothing = jnp.int32(0), jnp.float32(0.0)
+    begin = zero, length >= 0, zero if count is None else count, (nothing, nothing)
+
+    # One body for all rounds: a second copy of it for the first would take as long to compile.
     def one_more(state):
-        turn, _, count = state
-        folded = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
+        turn, _, count, scale = state
+        is_first = turn == 0
+        later = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
+        own = tuple(jnp.where(is_first, a, b) for a, b in zip(key, later, strict=True))
         table = tabulate(chain, turn)
-        return turn + 1, table.usable, _draw_round(chain, table, folded, count, length, turn)
+        scale = tuple(jnp.where(is_first, a, b) for a, b in zip(table.scale, scale, strict=True))
+        most = reference.most_draws(jnp.where(is_first, length, length - count))
+        most = jnp.where(table.usable, most, 0)
+        numbers = jnp.where(is_first, np.int32(drawn), 0), most
+        count = _draw_round(chain, table, own, numbers, count, length, turn)
+        return turn + 1, table.usable, count, scale
 
     def unfinished(state):
-        turn, usable, count = state
-        return (turn < reference.ROUNDS) & usable & (count < length)
+        turn, usable, so_far, _ = state
+        more = (turn < reference.ROUNDS) & usable & (so_far < length)
+        return more if count is not None else more | (turn == 0)
 
-    *_, count = lax.while_loop(unfinished, one_more, (jnp.int32(1), table.usable, count))
+    *_, count, scale = lax.while_loop(unfinished, one_more, begin)
     chain.barrier()
     _race_of_clocks(chain, parts.fold_in(key, np.uint32(reference.CLOCKS)), count, length)
-    return table.scale
+    return scale
 
 
-def _draw_round(chain: Chain, table: Table, key, count, length, turn):
-    """Draw until `length` sites are chosen or the round is over; how many there are then."""
-    most = jnp.where(table.usable, reference.most_draws(length - count), 0)  # pyright: ignore
+def _draw_round(chain: Chain, table: Table, key, numbers, count, length, turn):
+    """Draws from one number to another, until `length` sites are chosen; how many are then."""
+    first, most = numbers
 
     def some(state):
         first, count = state
@@ -70,13 +79,13 @@ def _draw_round(chain: Chain, table: Table, key, count, length, turn):
         kept = fresh & (place < length)
         parts.scatter(chain.sites, place, site, kept)
         parts.scatter(chain.chosen, site, number >= 0, kept)
-        if turn is not FIRST:
-            parts.scatter(chain.marks, site, jnp.full(site.shape, mark_of(turn)), kept)
+        marked = kept & (turn > 0)
+        parts.scatter(chain.marks, site, jnp.full(site.shape, mark_of(turn)), marked)
         chain.barrier()
         return first + chain.block, count + jnp.sum(ones, dtype=jnp.int32)
 
     _, count = lax.while_loop(
-        lambda state: (state[0] < most) & (state[1] < length), some, (jnp.int32(0), count)
+        lambda state: (state[0] < most) & (state[1] < length), some, (first, count)
     )
     return jnp.minimum(count, length)
 
@@ -124,18 +133,15 @@ def race(
         log_prob_ref[0] = score_path(length, input_ref, sites_ref, chosen_ref, scale, **static)
 
 
-def race_by_sums(
-    key_ref, length_ref, input_ref, sums_ref, scale_ref, clear_ref,
-    sites_ref, chosen_ref, marks_ref, edges_ref,
-    *, n, tile, block, balance, interpret,
-):  # fmt: skip
-    """The same, of a long chain: what goes over all of its sites is done before this kernel."""
-    del clear_ref  # the same memory as chosen_ref
+def race_on(
+    key_ref, length_ref, count_ref, input_ref, *refs, n, tile, block, balance, interpret, drawn
+):
+    """The sites that the first `drawn` draws have left to choose, if any."""
+    sites_ref, chosen_ref, marks_ref, edges_ref = refs[3:]  # the others are the same memory
     memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
     chain = Chain(*memory, n, tile, block, balance, interpret)
     length = jnp.clip(length_ref[0], 0, n)
-    first_table = partial(read_table, chain, sums_ref, scale_ref)
-    choose(chain, (key_ref[0], key_ref[1]), length, first_table)
+    choose(chain, (key_ref[0], key_ref[1]), length, count_ref[0], drawn)
 
 
 def repeated(

@@ -19,7 +19,7 @@ from hopscale.native import reference
 from hopscale.native.pallas import parts
 
 NEVER = np.float32(2.0**30)  # the number of a draw that has not come
-FIRST = None  # the number of the first round; those of the others are known as it runs
+FIRST = np.int32(0)  # the number of the first round
 IN_REGISTERS = 1024  # columns, of which all rows' values can be held
 
 
@@ -52,12 +52,12 @@ class Chain(NamedTuple):
     def left(self, at, turn):
         """Which sites the round of this number may draw: not those of rounds before it.
 
-        All draws of a round are by the same weights, also those of sites that it has chosen.
+        All draws of a round are by the same weights, also those of sites that it has chosen. The
+        first round loads nothing for it.
         """
-        if turn is FIRST:
-            return at < self.n
-        now = parts.load(self.marks, at, at < self.n, NEVER) == mark_of(turn)
-        return ~parts.load(self.chosen, at, at < self.n, True) | ((at < self.n) & now)
+        asked = (at < self.n) & (turn > 0)
+        now = parts.load(self.marks, at, asked, NEVER) == mark_of(turn)
+        return (at < self.n) & (~parts.load(self.chosen, at, asked, False) | now)
 
     def values(self, at):
         return parts.load(self.input, at, at < self.n, -jnp.inf)
@@ -128,15 +128,6 @@ def tabulate(chain: Chain, turn) -> Table:
         return sums
 
     return _accumulate(chain, scale, down)
-
-
-def read_table(chain: Chain, sums_ref, scale_ref) -> Table:
-    """The same, where the sums down the columns are in memory, and all sites are left."""
-
-    def down(column):
-        return parts.load(sums_ref, column, column < chain.width, 0.0)
-
-    return _accumulate(chain, (scale_ref[0], scale_ref[1]), down)
 
 
 def _accumulate(chain: Chain, scale, down) -> Table:
