@@ -68,9 +68,14 @@ def states(target: Target) -> Int[np.ndarray, "m *shape"]:
 
 def probabilities(target: Target) -> Float[np.ndarray, " m"]:
     """The probability of each state of a small target, normalised."""
-    log_prob = np.asarray(jax.vmap(target.log_prob)(jnp.asarray(states(target))), np.float64)
+    log_prob = np.asarray(_log_probs(target, jnp.asarray(states(target))), np.float64)
     weights = np.exp(log_prob - log_prob.max())
     return weights / weights.sum()
+
+
+@eqx.filter_jit
+def _log_probs(target: Target, x):
+    return jax.vmap(target.log_prob)(x)
 
 
 @renamed(sampler="kernel")
