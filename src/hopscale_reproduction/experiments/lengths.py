@@ -21,6 +21,7 @@ from hopscale_reproduction.design import (
     stated_draws,
 )
 from hopscale_reproduction.experiment import Experiment, Find, Part
+from hopscale_reproduction.experiments.sampling import plan
 from hopscale_reproduction.experiments.sampling.comparison import Entry, Table, tables
 from hopscale_reproduction.formatting import column_label, plus_minus, printed, significant
 from hopscale_reproduction.places import ALBP
@@ -36,7 +37,10 @@ INSTANCES = {("fhmm", 1000): 2}  # random targets; one, unless said
 
 
 def cells(profile: str, find: Find) -> Iterator[Cell]:
-    """R = 1 and the tuned scale, over as many draws as the printed sizes imply."""
+    """R = 1 and the tuned scale, over as many draws as the printed sizes imply.
+
+    For the random walk, whose chains are the slowest, the grid of rates too.
+    """
     for model, sizes in IMPLIED.items():
         for size, draws in sizes.items():
             if profile == "quick" and size != 100:
@@ -44,12 +48,20 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
             for sampler, balance in MAIN if profile == "quick" else METHODS:
                 for config in ("C2",) if profile == "quick" else CONFIGS:
                     for instance in range(INSTANCES.get((model, size), 1)):
-                        yield from single_and_tuned(
-                            table_cell(
-                                model, size, config, sampler, balance, instance=instance,
-                                warmup=draws, draws=draws, chains=CHAINS[profile],
-                            )
+                        cell = table_cell(
+                            model, size, config, sampler, balance, instance=instance,
+                            warmup=draws, draws=draws, chains=CHAINS[profile],
                         )  # fmt: skip
+                        single, tuned = single_and_tuned(cell)
+                        yield from (single, tuned)
+                        if instance == 0 and _has_own_grid(single, profile):
+                            yield from plan.grid(single, plan.PLANS[profile].step[sampler], find)
+
+
+def _has_own_grid(cell: Cell, profile: str) -> bool:
+    """Whether the grid of the tables is of another length than the printed sizes imply."""
+    own = (cell.model, cell.size, cell.sampler) not in plan.GRID_LENGTHS
+    return own and cell.sampler == "rwm" and profile == "paper"
 
 
 def blocks(snapshot: Snapshot) -> list[Block]:

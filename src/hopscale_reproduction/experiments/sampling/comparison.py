@@ -133,13 +133,13 @@ def _entry(sources: Sources, column: Column, method: Method, name: str) -> Entry
     if name == "ess":
         top = printed.value(*column, *ALBP, "ess")
         paper = None if as_printed is None or not top else as_printed / top
-        # Beside the ALBP of the same targets: the grid has those of the tables throughout.
+        # Beside the ALBP of the same targets.
         reference = sources.of(source, column, ALBP)
         ours = _relative(runs, reference)
         size = _mean(reference, "ess")
         implied = top / size.mean if top and size else math.nan
         if source == LENGTHS:
-            plain = (sources.of(TABLES, column, m) for m in (method, ALBP))
+            plain = (sources.of(TABLES, column, m, name) for m in (method, ALBP))
             stated = _relative(*plain)
     return Entry(
         column=column,
