@@ -144,7 +144,8 @@ def _tempering(run: "Run"):
 
 def _disagreement(run: "Run", worst: "Statistic") -> str:
     """Why R-hat is high, and what to do."""
-    found = f"R-hat of {worst.name} is {worst.r_hat:.3g}, above {R_HAT}: "
+    digits = 4 if worst.r_hat < 1.1 else 3  # enough to see that it is above
+    found = f"R-hat of {worst.name} is {worst.r_hat:.{digits}g}, above {R_HAT}: "
     if run.tempering is not None:
         return found + "chains differ still. Draw longer: run.extend(draws)."
     within = worst.ess
