@@ -1,12 +1,12 @@
 """What a user passes to `sample`: what was needed, what came, what to do."""
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from jaxtyping import Array, Key
 
+from hopscale.devices import Devices
 from hopscale.kernels.kernel import ChainState, Kernel
 from hopscale.target import State, Target
 from hopscale.tune import Tuner
@@ -58,20 +58,38 @@ def thinning(keep: Any, draws: int) -> int | None:
     return int(keep)
 
 
-def device(devices: Any) -> AbstractContextManager:
-    """What makes a device the default; nothing, for None."""
-    listed = list(devices) if isinstance(devices, list | tuple) else [devices]
-    if len(listed) > 1:
-        raise ValueError(
-            f"a run is on one device; got {len(listed)}. For several, make a run on each, with "
-            "different keys."
-        )
-    if not listed or not (listed[0] is None or isinstance(listed[0], jax.Device)):
+def devices(given: Any, chains: int) -> Devices:
+    """The devices that share the chains out; none for None, JAX's default."""
+    if given is None:
+        return ()
+    listed = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not listed or not all(isinstance(one, jax.Device) for one in listed):
         raise TypeError(
-            f"devices must be a JAX device, such as jax.devices('cpu')[0], or None; got "
-            f"{devices!r}."
+            "devices must be a JAX device, such as jax.devices('cpu')[0], a list of them, such as "
+            f"jax.devices(), or None; got {given!r}."
         )
-    return nullcontext() if listed[0] is None else jax.default_device(listed[0])
+    if len(set(listed)) < len(listed):
+        raise ValueError(f"devices must name each device once; got {given!r}.")
+    platforms = sorted({one.platform for one in listed})
+    if len(platforms) > 1:
+        raise ValueError(
+            f"devices must be of one platform; got {' and '.join(platforms)}. Take those of one, "
+            f"such as jax.devices({platforms[-1]!r})."
+        )
+    if chains % len(listed):
+        fewer = chains // len(listed) * len(listed)
+        near = [str(n) for n in (fewer, fewer + len(listed)) if n]
+        raise ValueError(
+            f"chains must be a multiple of the number of devices, which have equally many; got "
+            f"{chains} chains for {len(listed)} devices. Use {' or '.join(near)} chains, or "
+            f"{_divisor(chains, len(listed))} of the devices."
+        )
+    return listed
+
+
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor of a number that is at most `most`."""
+    return next(n for n in range(most, 0, -1) if number % n == 0)
 
 
 def random_states(target: Target, number: int, key: Key[Array, ""]) -> np.ndarray:

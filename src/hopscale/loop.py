@@ -5,7 +5,9 @@ of persistent contrastive divergence, annealing and the checks of exactness all 
 of steps is an argument, so warm-up, drawing and chunks of every length share one program.
 
 Random numbers depend on the key, the step and the chain alone: a chain's step has the key
-`fold_in(fold_in(key, step), chain)`. So a run does not depend on how it was cut into chunks.
+`fold_in(fold_in(key, step), chain)`. So a run does not depend on how it was cut into chunks, nor on
+how many devices have its chains: each runs this loop over its own, and the tuner, which looks at
+all of them, is given what all devices found.
 """
 
 from collections.abc import Callable
@@ -17,6 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from hopscale import native
+from hopscale.devices import all_chains, chain_count, chain_numbers, own_chains
 from hopscale.kernels.kernel import ChainState, Info, Kernel, where
 from hopscale.target import State, Target
 from hopscale.tune import Tuner, TunerState
@@ -30,12 +33,16 @@ Steps = int | Int[Array, ""]
 
 
 class Program(NamedTuple):
-    """What a run is made of. Numbers in it are arguments of the compiled loop, not constants."""
+    """What a run is made of. Numbers in it are arguments of the compiled loop, not constants.
+
+    `axis` is the mesh axis along which several devices have their chains; None on one device.
+    """
 
     key: Key[Array, ""]
     target: Target
     kernel: Kernel
     tuner: Tuner
+    axis: str | None = None
 
 
 class Chains(NamedTuple):
@@ -54,10 +61,10 @@ Prepare = Callable[[Array, Chains, Any], tuple[Target, Chains, Any]]
 def start(program: Program, x: State) -> Chains:
     """Chains at these states, and the tuner before its first step."""
     target, kernel = program.target, program.kernel
-    scales = kernel.scale_range(target)
+    scales, chains = kernel.scale_range(target), chain_count(len(x), program.axis)
     return Chains(
         states=jax.vmap(lambda one: kernel.init(target, one))(x),
-        tuner=program.tuner.init(scales, len(x), target.dtype),  # type: ignore[arg-type]
+        tuner=program.tuner.init(scales, chains, target.dtype),  # type: ignore[arg-type]
     )
 
 
@@ -133,11 +140,11 @@ def _step(program, noise, number, first, active, tune, visit, prepare, chains: C
     assert prepare is None or active is True  # what it prepares is not put back
     if prepare is not None:
         target, chains, memory = prepare(number, chains, memory)
-    states, info = step_chains(program.kernel, target, noise, chains, active)
+    states, info = step_chains(program, target, noise, chains, active)
     scales = program.kernel.scale_range(target)
 
     def tuned(before: TunerState) -> TunerState:
-        return program.tuner.update(before, info, scales)  # type: ignore[arg-type]
+        return program.tuner.update(before, all_chains(info, program.axis), scales)  # type: ignore[arg-type]
 
     tuner = _if(tune, active is True, tuned, chains.tuner)
     after = Chains(states=states, tuner=where(active, tuner, chains.tuner))
@@ -147,22 +154,26 @@ def _step(program, noise, number, first, active, tune, visit, prepare, chains: C
 
 
 def step_chains(
-    kernel: Kernel, target: Target, noise, chains: Chains, active: bool | Bool[Array, ""] = True
+    program: Program, target: Target, noise, chains: Chains, active: bool | Bool[Array, ""] = True
 ) -> tuple[ChainState, Info]:
     """A step of all chains, with one scale for all or one for each."""
 
     def one(noise, state, scale):
-        return kernel.advance(noise, target, state, scale, active)
+        return program.kernel.advance(noise, target, state, scale, active)
 
-    scale, axis = kernel.scale_of(chains.tuner)
-    return jax.vmap(one, in_axes=(0, 0, axis))(noise, chains.states, scale)
+    def own(axis, scale):
+        return scale if axis is None else own_chains(scale, program.axis)
+
+    scale, axes = program.kernel.scale_of(chains.tuner)
+    scale = jax.tree.map(own, axes, scale, is_leaf=lambda axis: axis is None)
+    return jax.vmap(one, in_axes=(0, 0, axes))(noise, chains.states, scale)
 
 
 def first_step(program: Program, x: State) -> tuple[ChainState, Info]:
     """What the first step of chains at these states gives: for its shapes, or by itself."""
     chains = start(program, x)
     noise = jax.tree.map(lambda a: a[0], _noise(program, chains, 0, 1))
-    return step_chains(program.kernel, program.target, noise, chains)
+    return step_chains(program, program.target, noise, chains)
 
 
 def _noise(program: Program, chains: Chains, origin, steps: int):
@@ -173,10 +184,8 @@ def _noise(program: Program, chains: Chains, origin, steps: int):
         return program.kernel.noise(key, program.target)
 
     numbers = (origin + jnp.arange(steps)).astype(jnp.int32)
-    number_of_chains = jnp.arange(chains.states.x.shape[0], dtype=jnp.int32)
-    return jax.vmap(lambda step: jax.vmap(lambda chain: one(step, chain))(number_of_chains))(
-        numbers
-    )
+    own = chain_numbers(len(chains.states.x), program.axis)
+    return jax.vmap(lambda step: jax.vmap(lambda chain: one(step, chain))(own))(numbers)
 
 
 def step_key(key: Key[Array, ""], step: Int[Array, ""], chain: Int[Array, ""]) -> Key[Array, ""]:
@@ -211,5 +220,5 @@ def _if(condition, branch: bool, function: Callable, value):
 def proposals(program: Program, chains: Chains, step: Int[Array, ""]) -> tuple[State, Array]:
     """Where the chains would go at this step, and which of that is invalid."""
     noise = jax.tree.map(lambda a: a[0], _noise(program, chains, step, 1))
-    _, info = step_chains(program.kernel, program.target, noise, chains)
+    _, info = step_chains(program, program.target, noise, chains)
     return info.proposal, info.invalid

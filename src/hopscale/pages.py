@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hopscale.kernels.kernel import Info
-from hopscale.loop import Chains
+from hopscale.kernels.kernel import ChainState, Info
 from hopscale.record import Statistics
 from hopscale.target import Target
 
@@ -57,10 +56,10 @@ def empty_page(statistics: Statistics, target: Target, chains: int) -> Page:
     return Page(numbers=jnp.zeros((page_rows(chains) + 1, width, chains), target.dtype))
 
 
-def row_of(statistics: Statistics, chains: Chains, info: Info, dtype) -> Array:
-    """What one step leaves in its row of a page."""
-    found = jax.vmap(lambda state, info: statistics(state, info, dtype))(chains.states, info)
-    scale = jnp.broadcast_to(chains.tuner.scale, info.accept_prob.shape)
+def row_of(statistics: Statistics, states: ChainState, scale: Array, info: Info, dtype) -> Array:
+    """What one step leaves in its row of a page; one scale, or one for each chain."""
+    found = jax.vmap(lambda state, info: statistics(state, info, dtype))(states, info)
+    scale = jnp.broadcast_to(scale, info.accept_prob.shape)
     step = (info.accept_prob, info.distance, info.invalid, scale)
     return jnp.concatenate([jnp.stack([number.astype(dtype) for number in step]), found.T])
 

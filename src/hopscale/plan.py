@@ -13,6 +13,7 @@ from jaxtyping import Array, Key
 
 from hopscale import arguments, loop, ratios, tempering, validate
 from hopscale import record as record_module
+from hopscale.devices import Devices
 from hopscale.kernels import Kernel, Tempering
 from hopscale.loop import Program
 from hopscale.record import Hamming, Recorder, Statistics
@@ -45,6 +46,7 @@ class Plan:
     defaults: bool = True  # whether the statistics that are always there are
     cautions: tuple[str, ...] = ()  # what was found before the first step
     reason: str = ""  # why this kernel, where the user did not say
+    devices: Devices = ()  # where; no part of what the run is
 
     @staticmethod
     def of(
@@ -60,9 +62,11 @@ class Plan:
         keep: str | int | None = None,
         chunk: int | None = None,
         defaults: bool = True,
+        devices: Any = None,
     ) -> "Plan":
         for target, scale in zip(targets, scales, strict=True):
             arguments.check(target, kernel, scale, chains, warmup, draws, chunk)
+        listed = arguments.devices(devices, chains)
         arguments.thinning(keep, draws)
         each = record if isinstance(record, list | tuple) else [record] * len(targets)
         if len(each) != len(targets):
@@ -89,6 +93,7 @@ class Plan:
             init=init,
             keep=keep,
             defaults=defaults,
+            devices=listed,
         )
         for target, tuner in zip(plan.targets, plan.tuners, strict=True):
             span: Any = kernel.scale_range(target)
@@ -120,7 +125,13 @@ class Plan:
         values = max(target.num_states, 1) if target.num_states > 2 else 1
         needed = self.kernel.replicas * states * (4 * target.state_dtype.itemsize + 6 * 4 * values)
         kept = states * (self.draws // self.thin) * target.state_dtype.itemsize if self.thin else 0
-        memories = runs * sum(_size(r, target, self.chains) for r in self.recorders.values())
+        # Several accelerators have a part each; those of a CPU have one memory.
+        apart = len(self.devices) if self.devices and self.devices[0].platform != "cpu" else 1
+        needed, kept = needed // apart, kept // apart
+        memories = runs * sum(
+            _size(r, target, self.chains) // (apart if r.by_chain else 1)
+            for r in self.recorders.values()
+        )
         advice = "Use fewer chains."
         if kept > needed + memories:
             advice = "Keep fewer of them (keep=n for every n-th), or record statistics instead."
@@ -153,6 +164,7 @@ class Plan:
             self.draws,
             self.thin,
             compiled,
+            self.devices,
         )
 
 

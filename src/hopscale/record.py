@@ -100,9 +100,13 @@ class Recorder(eqx.Module):
     Attributes:
         in_warmup: whether it also runs during warm-up, for nothing: where all do, warm-up and draws
             are one program to compile.
+        by_chain: whether each array of its memory has an axis of chains in front, and what is there
+            of a chain depends on that chain alone. Of several devices each then remembers its own
+            chains; else all of them remember the same, of all chains.
     """
 
     in_warmup: ClassVar[bool] = False
+    by_chain: ClassVar[bool] = False
 
     @abc.abstractmethod
     def init(self, target: Target, chains: int) -> Any:
@@ -122,6 +126,8 @@ class SiteMeans(Recorder):
 
     The result has the shape of a state, with `.error`, the standard error over chains.
     """
+
+    by_chain: ClassVar[bool] = True
 
     def init(self, target: Target, chains: int):
         # Counts are exact as integers; 2^31 draws of one chain would overflow them.
@@ -166,6 +172,8 @@ class Histogram(Recorder):
     function: Callable
     edges: Float[Array, " edges"]
 
+    by_chain: ClassVar[bool] = True
+
     def __init__(self, function: Callable, edges):
         rising = np.asarray(edges)
         if (
@@ -204,6 +212,8 @@ class Best(NamedTuple):
 
 class BestState(Recorder):
     """The state of the largest log-probability among all draws of all chains."""
+
+    by_chain: ClassVar[bool] = True
 
     def init(self, target: Target, chains: int):
         x = jnp.zeros((chains, *target.shape), target.state_dtype)

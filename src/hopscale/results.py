@@ -147,7 +147,8 @@ class Run:
 
         Args:
             draws: how many more.
-            **options: `progress`, `checkpoint` and `chunk`, as for `hs.sample`.
+            **options: `progress`, `checkpoint`, `chunk` and `devices`, as for `hs.sample`. Without
+                `devices` it goes on where it ran, and a run from a file on JAX's default device.
         """
         from hopscale import run as running
 

@@ -16,6 +16,7 @@ from jaxtyping import Array, Key
 from hopscale import arguments, host, sampling, tempering, validate
 from hopscale.choose import choose_kernel
 from hopscale.deprecated import renamed
+from hopscale.devices import default
 from hopscale.host import Interrupted
 from hopscale.kernels import Kernel, Tempering
 from hopscale.pages import STEP_NUMBERS, Moments, Trace
@@ -70,7 +71,10 @@ def sample(
             None keeps statistics only, and memory does not grow with the run.
         checkpoint: a file that is written every two minutes. If it is there, the run goes on from
             it, bit for bit as if it had not been stopped; a file of another run is refused.
-        devices: the JAX device to run on, such as `jax.devices("cpu")[0]`; None: JAX's default.
+        devices: the JAX device to run on, such as `jax.devices("cpu")[0]`, or a list of several, of
+            one platform, that share the chains out evenly; None: JAX's default. The run is the same
+            on any number of them, bit for bit but for large matrix products in the density, whose
+            rounding depends on how many chains a device has.
         progress: show a progress bar where there is a terminal or a notebook.
         chunk: steps between two looks at the run. None: about a quarter of a second.
         sampler: another name for `kernel`.
@@ -91,11 +95,22 @@ def sample(
     if temper is not None:
         chosen = tempering.around(temper, chosen)
     plan = Plan.of(
-        [target], chosen, [key], [scale], chains, warmup, draws, [record], init, keep, chunk
+        [target],
+        chosen,
+        [key],
+        [scale],
+        chains,
+        warmup,
+        draws,
+        [record],
+        init,
+        keep,
+        chunk,
+        devices=devices,
     )
-    with arguments.device(devices):
+    with default(plan.devices):
         plan = tempering.with_levels(dataclasses.replace(plan, reason=reason), progress)
-        return run_plan(plan, None, progress, chunk, checkpoint)
+    return run_plan(plan, None, progress, chunk, checkpoint)
 
 
 def sample_many(
@@ -156,6 +171,7 @@ def extend(
     progress: bool = True,
     chunk: int | None = None,
     checkpoint: Any = None,
+    devices: Any = None,
 ) -> Run:
     """`Run.extend`."""
     validate.count("draws", draws, minimum=1)
@@ -167,14 +183,20 @@ def extend(
             "this run was loaded without its target, which its file could not hold: "
             "hs.load(path, target=...)."
         )
-    plan = dataclasses.replace(plan, draws=run.num_draws + draws)
+    where = plan.devices if devices is None else arguments.devices(devices, plan.chains)
+    plan = dataclasses.replace(plan, draws=run.num_draws + draws, devices=where)
     arguments.check(plan.targets[0], plan.kernel, None, plan.chains, plan.warmup, plan.draws, chunk)
     plan.check_memory()
     return run_plan(plan, (counters, arrays), progress, chunk, checkpoint)
 
 
 def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkpoint: Any) -> Run:
-    """Run a plan, from the beginning or from where it was left, to its end."""
+    """Run a plan on its devices, from the beginning or from where it was left, to its end."""
+    with default(plan.devices):
+        return _run_plan(plan, resumed, progress, chunk, checkpoint)
+
+
+def _run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkpoint: Any) -> Run:
     save = None
     if checkpoint is not None:
         from hopscale import saving

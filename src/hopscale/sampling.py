@@ -14,10 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from hopscale import arguments, loop, pages
+from hopscale.devices import Devices, mesh_of, place
 from hopscale.loop import Chains, Program
 from hopscale.pages import STEP_NUMBERS, Moments, Page, Trace
 from hopscale.record import Recorder, Statistics
-from hopscale.stepping import Observed, Records, Span, advance, copied, stack, start
+from hopscale.stepping import (
+    CHAINS,
+    Observed,
+    Records,
+    Span,
+    advance,
+    copied,
+    records_spec,
+    stack,
+    start,
+)
 from hopscale.target import State
 
 STATE_BYTES = 2**26  # of kept states on the device, at most
@@ -45,6 +56,7 @@ class Sampling:
         thin: keep every n-th state; None keeps none.
         compiled: evaluate the first states and compile now. False leaves that to `restore` and to
             the first step.
+        devices: among which the chains of one run are shared out; none: JAX's default.
     """
 
     def __init__(
@@ -57,12 +69,14 @@ class Sampling:
         draws: int,
         thin: int | None,
         compiled: bool = True,
+        devices: Devices = (),
     ):
         began = time.perf_counter()
         self.programs, self.many = programs, len(programs) > 1
-        self.program = stack(programs) if self.many else programs[0]
+        self.devices, self.mesh = devices, mesh_of(devices)
+        self.program = place(stack(programs) if self.many else programs[0], devices)
         self.target, self.chains_each = programs[0].target, len(x[0])
-        self.statistics = stack(statistics) if self.many else statistics[0]
+        self.statistics = place(stack(statistics) if self.many else statistics[0], devices)
         self.names = statistics[0].names
         self.recorders = dict(recorders)
         self.warmup, self.draws, self.thin = warmup, draws, thin
@@ -70,7 +84,7 @@ class Sampling:
         self.start = (jnp.stack(x) if self.many else x[0], self.many)
         self.compiled = compiled
         if compiled:
-            self.chains = start(self.program, *self.start)
+            self.chains = start(self.program, *self.start, self.mesh)
             arguments.finite_start(self.chains.states, self.target)
         self.step = self.invalid_in_warmup = 0
         self.offender: np.ndarray | None = None
@@ -188,7 +202,7 @@ class Sampling:
             memories={name: r.init(target, chains) for name, r in recorders.items()},
         )
         if not self.many:
-            return one
+            return place(one, self.devices, records_spec(dict(recorders)))
         runs = len(self.programs)
         return jax.tree.map(lambda a: jnp.broadcast_to(a, (runs, *a.shape)).copy(), one)
 
@@ -205,7 +219,7 @@ class Sampling:
 
     def _call(self, steps: int) -> None:
         fixed = (self.program, self.observed, self._span(self.step, steps, self.row))
-        self.chains, self.records = advance(fixed, self.chains, self.records, self.many)
+        self.chains, self.records = advance(fixed, self.chains, self.records, self.many, self.mesh)
 
     def _fetch_states(self, steps: int) -> None:
         """Copy the states of groups that these steps completed to where the user gets them."""
@@ -225,7 +239,8 @@ class Sampling:
         return np.empty(shape, self.target.state_dtype)
 
     def _summarize(self) -> pages.Summary:
-        numbers = self.records.page.numbers
+        # By one device, which sums over chains in their order.
+        numbers = place(self.records.page.numbers, self.devices[:1])
         rows = jnp.asarray(self.row, jnp.int32)
         return pages.summarize(numbers if self.many else numbers[None], rows, self.resolution)
 
@@ -254,9 +269,9 @@ class Sampling:
         steps = int(np.argmax(invalid))
         fixed = (self.program, self.observed, self._span(begun.step, steps, 0))
         records = self._empty_records(self.observed.recorders)
-        chains, _ = advance(fixed, begun.chains, records, self.many)
+        chains, _ = advance(fixed, begun.chains, records, self.many, self.mesh)
         step = jnp.asarray(begun.step + steps, jnp.int32)
-        x, found = loop.proposals(self.program, chains, step)
+        x, found = loop.proposals(self.programs[0], place(chains, self.devices[:1]), step)
         self.offender = np.asarray(x[int(np.argmax(found))])
 
     def flush(self) -> tuple[Moments, Trace, Trace]:
@@ -324,14 +339,13 @@ class Sampling:
             setattr(self, name, counters[name])
         self.compile_seconds += counters["compile_seconds"]
         # Copies, because the loop takes its arguments over.
-        self.chains = copied(tree["chains"])
+        self.chains = place(copied(tree["chains"]), self.devices, CHAINS)
         page = self.records.page.numbers
         row_axis = 1 if self.many else 0
-        page = jax.lax.dynamic_update_slice_in_dim(
-            page, jnp.asarray(tree["numbers"], page.dtype), 0, axis=row_axis
-        )
-        memories = copied(tree["memories"])
-        self.records = Records(Page(page), self.records.states, memories)
+        numbers = np.asarray(tree["numbers"], page.dtype)  # from whatever devices had them
+        page = jax.lax.dynamic_update_slice_in_dim(page, jnp.asarray(numbers), 0, axis=row_axis)
+        records = Records(Page(page), self.records.states, copied(tree["memories"]))
+        self.records = place(records, self.devices, records_spec(self.observed.recorders))
         self.moments.restore(tree["moments"])
         self.trace.restore(tree["trace"])
         self.history.restore(tree["history"])

@@ -1,6 +1,7 @@
 """The program of a run: steps that write what is remembered of them to buffers on the device.
 
 One run, or many of one shape side by side: target, key and tuner then have one more axis in front.
+The chains of one run may be shared out among devices, along a mesh.
 """
 
 from typing import Any, NamedTuple
@@ -8,10 +9,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Bool, Int
 
 from hopscale import loop, pages
 from hopscale.compiling import compiled
+from hopscale.devices import AXIS, BY_CHAIN, SAME, all_chains, own_chains, share
 from hopscale.loop import Chains, Program
 from hopscale.pages import Page
 from hopscale.record import Recorder, Statistics
@@ -48,12 +51,33 @@ class Records(NamedTuple):
     memories: dict[str, Any]
 
 
+CHAINS = Chains(states=BY_CHAIN, tuner=SAME)  # type: ignore[arg-type]
+
+
+def records_spec(recorders: dict[str, Recorder]) -> Records:
+    """Which axis of each buffer is that of chains."""
+    return Records(
+        page=Page(numbers=PartitionSpec(None, None, AXIS)),  # type: ignore[arg-type]
+        states=PartitionSpec(None, AXIS),  # type: ignore[arg-type]
+        memories={name: BY_CHAIN if r.by_chain else SAME for name, r in recorders.items()},
+    )
+
+
 @compiled(donate="all-except-first")
 def advance(
-    fixed: tuple[Program, Observed, Span], chains: Chains, records: Records, many: bool
+    fixed: tuple[Program, Observed, Span],
+    chains: Chains,
+    records: Records,
+    many: bool,
+    mesh: Mesh | None,
 ) -> tuple[Chains, Records]:
     """Take the steps of the span."""
     programs, observed, span = fixed
+    if mesh is not None:
+        specs = (CHAINS, records_spec(observed.recorders))
+        fixed = (programs._replace(axis=AXIS), observed, span)
+        shared = share(lambda fixed, *own: _advance_one(*fixed, *own), mesh, fixed, specs, specs)
+        return shared(chains, records)
     if not many:
         return _advance_one(programs, observed, span, chains, records)
     each = eqx.if_array(0)
@@ -67,7 +91,10 @@ def _advance_one(program: Program, observed: Observed, span: Span, chains, recor
 
     def visit(row, active, chains: Chains, info, records: Records) -> Records:
         page, states, memories = records
-        numbers = pages.row_of(observed.statistics, chains, info, page.numbers.dtype)
+        scale = chains.tuner.scale
+        scale = own_chains(scale, program.axis) if scale.ndim else scale
+        found = (chains.states, scale, info)
+        numbers = pages.row_of(observed.statistics, *found, page.numbers.dtype)
         # The last row of a buffer is for steps that do not count.
         here = jnp.where(active, span.row + row, len(page.numbers) - 1)
         page = Page(numbers=put(page.numbers, numbers, here, axis=0))
@@ -75,10 +102,11 @@ def _advance_one(program: Program, observed: Observed, span: Span, chains, recor
             # Each step overwrites its group's row, so the last of the group stays.
             here = jnp.where(active, (row + span.in_group) // span.thin, len(states) - 1)
             states = put(states, chains.states.x, here, axis=0)
-        updated = {
-            name: recorder.update(memories[name], chains.states, info)
-            for name, recorder in observed.recorders.items()
-        }
+        updated = {}
+        for name, recorder in observed.recorders.items():
+            axis = None if recorder.by_chain else program.axis
+            seen = all_chains(chains.states, axis), all_chains(info, axis)
+            updated[name] = recorder.update(memories[name], *seen)
         if active is not True:
             keep = lambda new, old: jnp.where(active, new, old)  # noqa: E731
             updated = jax.tree.map(keep, updated, memories)
@@ -97,7 +125,9 @@ def _advance_one(program: Program, observed: Observed, span: Span, chains, recor
 
 
 @eqx.filter_jit
-def start(programs: Program, x: State, many: bool) -> Chains:
+def start(programs: Program, x: State, many: bool, mesh: Mesh | None = None) -> Chains:
+    if mesh is not None:
+        return share(loop.start, mesh, programs._replace(axis=AXIS), (BY_CHAIN,), CHAINS)(x)
     if not many:
         return loop.start(programs, x)
     return eqx.filter_vmap(loop.start, in_axes=(eqx.if_array(0), 0))(programs, x)

@@ -115,12 +115,13 @@ class Swaps(Recorder):
         seen = jnp.stack([info.swap_prob, info.forward, info.backward], axis=1)
         added = seen - memory.lost
         after = memory.total + added
+        first = info.ladder.scales[:1]  # the same for all chains, unless each has its own
         return _Memory(
             total=after,
             lost=(after - memory.total) - added,
             trips=memory.trips + info.round_trips,
             betas=info.ladder.betas[0],  # the same for all chains
-            scales=jnp.mean(info.ladder.scales, axis=0),
+            scales=first[0] + jnp.mean(info.ladder.scales - first, axis=0),
             log_z=info.ladder.log_z[0],
         )
 

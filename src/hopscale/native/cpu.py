@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hopscale import balance as balancing
+from hopscale.devices import device_count
 from hopscale.native import reference
 from hopscale.native.paths import decide
 
@@ -151,6 +152,7 @@ def rbm_inputs(inputs, x, moved, by_visible):
 
 def spin_sweeps(key, x, *arrays, degree, metropolis, keep, sweeps):
     settings = {"metropolis": metropolis, "keep": np.float32(keep), "sweeps": np.int32(sweeps)}
+    settings["devices"] = np.int32(device_count())  # few chains on one of many are not few
     return _sweeps("SpinSweeps", key, x, *arrays, **settings)
 
 

@@ -12,7 +12,8 @@ using hopscale::Keys;
 using hopscale::Lanes;
 using hopscale::Rows;
 
-inline constexpr char kMetropolis[] = "metropolis", kKeep[] = "keep", kSweeps[] = "sweeps";
+inline constexpr char kMetropolis[] = "metropolis", kKeep[] = "keep", kSweeps[] = "sweeps",
+                      kDevices[] = "devices";
 
 // The rows of a graph that may be different for every chain, and seldom is.
 struct RowsOf {
@@ -64,11 +65,12 @@ std::vector<Group> groups_of(size_t chains, Same same) {
 }
 
 // Sweeps of all chains. `model_of(chain)` has the parameters of a chain, `same(a, b)` says whether
-// two chains share them, `load` and `store` move states between chains and lanes.
+// two chains share them, `load` and `store` move states between chains and lanes. So many `devices`
+// have equally many chains: all take the way that one device with all chains would take.
 template <typename ModelOf, typename Same, typename Load, typename Store>
 ffi::Error sweep_chains(ffi::ThreadPool& pool, Words key, States x, Floats beta, Floats gamma,
-                        int32_t sweeps, Out<States>& y, Out<Floats>& gain, ModelOf model_of,
-                        Same same, Load load, Store store) {
+                        int32_t sweeps, int32_t devices, Out<States>& y, Out<Floats>& gain,
+                        ModelOf model_of, Same same, Load load, Store store) {
   const auto batch = gain->dimensions();
   const Part of_key(key.dimensions(), batch), of_x(x.dimensions(), batch);
   const Part of_beta(beta.dimensions(), batch), of_gamma(gamma.dimensions(), batch);
@@ -99,7 +101,8 @@ ffi::Error sweep_chains(ffi::ThreadPool& pool, Words key, States x, Floats beta,
     for (size_t c = first; c < last; ++c)
       gain->typed_data()[c] = static_cast<float>(total[c - first]);
   };
-  const bool sites = chains > 0 && sites_as_lanes(model_of(0), groups[0].last);
+  const bool sites =
+      chains > 0 && sites_as_lanes(model_of(0), groups[0].last * static_cast<size_t>(devices));
   if (sites) {
     hopscale::for_each_chain(team_of(pool), chains, n, [&](size_t c, const Team& team) {
       run(c, c + 1, true, team);
@@ -117,12 +120,12 @@ ffi::Error spin_sweeps(ffi::ThreadPool pool, Words key, States x, Floats beta, F
                        Floats field, Floats base, Ints blocks, Ints start, Ints neighbour,
                        Floats weight, Out<States> y, Out<Floats> gain,
                        Setting<bool, kMetropolis> metropolis, Setting<float, kKeep> keep,
-                       Setting<int32_t, kSweeps> sweeps) {
+                       Setting<int32_t, kSweeps> sweeps, Setting<int32_t, kDevices> devices) {
   const auto batch = gain->dimensions();
   const RowsOf rows(blocks, start, neighbour, weight, batch);
   const Part of_field(field.dimensions(), batch), of_base(base.dimensions(), batch);
   return sweep_chains(
-      pool, key, x, beta, gamma, *sweeps, y, gain,
+      pool, key, x, beta, gamma, *sweeps, *devices, y, gain,
       [&](size_t c) {
         return hopscale::Spins{rows(c), field.typed_data() + of_field(c),
                                base.typed_data() + of_base(c), *metropolis, *keep};
@@ -150,7 +153,7 @@ ffi::Error potts_sweeps(ffi::ThreadPool pool, Words key, States x, Floats beta, 
   const auto values = static_cast<size_t>(field.dimensions().back());
   if (values > hopscale::kMostValues) return ffi::Error::InvalidArgument("too many values");
   return sweep_chains(
-      pool, key, x, beta, beta, *sweeps, y, gain,
+      pool, key, x, beta, beta, *sweeps, 1, y, gain,
       [&](size_t c) {
         return hopscale::Potts{rows(c), field.typed_data() + of_field(c), values, *metropolis,
                                *keep};
