@@ -14,7 +14,7 @@ def examples(page: Path) -> list[str]:
 def test_first_example_runs(capsys):
     shown = examples(README)[0]
     shorter = shown.replace(
-        "chains=50, warmup=1_000, draws=2_000", "chains=20, warmup=100, draws=200"
+        "chains=50, warmup=1_000, draws=2_000", "chains=10, warmup=100, draws=200"
     )
     assert shorter != shown
     exec(compile(shorter, "README.md", "exec"), {})

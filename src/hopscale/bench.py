@@ -107,9 +107,11 @@ def step_milliseconds(
 
     steps = min(loop.NOISE_STEPS, most)
     seconds(steps)  # compiles
-    while steps < most and seconds(steps) < SECONDS / 12:
+    first = seconds(steps)
+    while steps < most and first < SECONDS / 12:
         steps = min(4 * steps, most)
-    return min(seconds(steps) for _ in range(3)) / steps * 1e3
+        first = seconds(steps)
+    return min(first, seconds(steps), seconds(steps)) / steps * 1e3
 
 
 def site_cost(target: Target, kernel: Kernel | None = None, chains: int = 100) -> float:
