@@ -58,22 +58,22 @@ def test_resampling_regardless_of_weights_fails_that_test(monkeypatch):
 
 
 def test_systematic_resampling_rounds_the_expected_copies():
-    rng = np.random.default_rng(4)
+    rng, systematic = np.random.default_rng(4), jax.jit(annealing.systematic)
     for trial in range(50):
         weights = rng.exponential(size=40) ** 3 * (rng.uniform(size=40) < 0.7)
-        chosen = annealing.systematic(jax.random.key(trial), jnp.asarray(weights, jnp.float32))
+        chosen = systematic(jax.random.key(trial), jnp.asarray(weights, jnp.float32))
         copies = np.bincount(np.asarray(chosen), minlength=40)
         assert np.all(np.abs(copies - 40 * weights / weights.sum()) < 1 + 1e-4)
         assert not copies[weights == 0].any()
         assert copies.sum() == 40
-    even = annealing.systematic(jax.random.key(0), jnp.full(8, 0.125))
+    even = systematic(jax.random.key(0), jnp.full(8, 0.125))
     np.testing.assert_array_equal(even, np.arange(8))
 
 
 def test_systematic_resampling_has_the_expected_copies_on_average():
     weights = jnp.asarray([0.05, 0.0, 0.3, 0.45, 0.2])
     keys = jax.random.split(jax.random.key(1), 4_000)
-    chosen = np.asarray(jax.vmap(lambda key: annealing.systematic(key, weights))(keys))
+    chosen = np.asarray(jax.jit(jax.vmap(annealing.systematic, (0, None)))(keys, weights))
     copies = np.stack([np.bincount(row, minlength=5) for row in chosen])
     # A share p of the rounds rounds up: the standard error is at most 0.5 / sqrt(4,000).
     assert np.abs(copies.mean(axis=0) - 5 * np.asarray(weights)).max() < 0.04

@@ -76,13 +76,7 @@ class Comparison(NamedTuple):
 
 def compare(target: Target, x: State, key: Key[Array, ""]) -> Comparison:
     """The log-ratios of some neighbours of states x (along the first axis), as given and exact."""
-    x = x[:STATES]
-    n, values = target.num_sites, target.num_states
-    key_sites, key_values = jax.random.split(key)
-    keys = jax.random.split(key_sites, len(x))
-    sites = jax.vmap(lambda k: jax.random.choice(k, n, (min(SITES, n),), replace=False))(keys)
-    by = jax.random.randint(key_values, sites.shape, 1, values)
-    found = _compared(target, x, sites, by)
+    found = _compared(target, x[:STATES], key)
     given, exact, before, sites = (np.asarray(a).reshape(-1) for a in found)
     # Where the density itself is no number there is nothing to compare.
     defined = ~np.isnan(exact) & (exact < np.inf)
@@ -90,7 +84,13 @@ def compare(target: Target, x: State, key: Key[Array, ""]) -> Comparison:
 
 
 @eqx.filter_jit
-def _compared(target: Target, x: State, sites: Int[Array, "states k"], by: Int[Array, "states k"]):
+def _compared(target: Target, x: State, key: Key[Array, ""]):
+    n = target.num_sites
+    key_sites, key_values = jax.random.split(key)
+    keys = jax.random.split(key_sites, len(x))
+    sites = jax.vmap(lambda k: jax.random.choice(k, n, (min(SITES, n),), replace=False))(keys)
+    by = jax.random.randint(key_values, sites.shape, 1, target.num_states)
+
     def neighbour(x, site, by):
         flat = x.reshape(-1)
         value = (flat[site].astype(jnp.int32) + by) % target.num_states
