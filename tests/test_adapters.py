@@ -277,7 +277,7 @@ for name in ("blackjax", "numpyro"):
         getattr(hs, name)
     except ImportError as error:
         print(error)
-assert not {"matplotlib", "typer", "optax", "pandas"} & set(sys.modules)
+assert not {"matplotlib", "typer", "optax", "pandas", "scipy"} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

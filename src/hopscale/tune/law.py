@@ -1,12 +1,12 @@
 r"""What the paper's limits say of a kernel's scale: $a = 2\Phi(-s/2)$ with $s = c R^p$."""
 
 import functools
+import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import ndtr, ndtri
-from scipy import special
 
 
 class Law(NamedTuple):
@@ -29,7 +29,7 @@ class Law(NamedTuple):
     @functools.cache
     def of(rate: float) -> "Law":
         r"""With h = s/2: the rate is best where $\Phi(-h) = p\,h\,\varphi(h)$, which gives p."""
-        h = -float(special.ndtri(rate / 2))
+        h = -NormalDist().inv_cdf(rate / 2)
         mills = {t: _mills(t * h) for t in (-1, 1, 3)}
         exponent = mills[1] / h
         return Law(
@@ -52,4 +52,4 @@ def acceptance(log_s):
 
 def _mills(t: float) -> float:
     """Mills' ratio, Phi(-t) / phi(t)."""
-    return float(np.exp(special.log_ndtr(-t) + 0.5 * t * t) * np.sqrt(2 * np.pi))
+    return math.erfc(t / math.sqrt(2)) * math.exp(0.5 * t * t) * math.sqrt(math.pi / 2)
