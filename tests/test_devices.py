@@ -14,7 +14,7 @@ import several_devices
 from hopscale import arguments
 from runs import SETTINGS, TARGET, same
 
-SAME = [
+SAME = (
     "2 devices",
     "4 devices",
     "extended",
@@ -26,12 +26,12 @@ SAME = [
     "sweeps",
     "tempering, a scale a chain",
     "invalid states",
-]
+)
+DIFFERENT = ("numbers that begin again", "a tuner that sees its device alone")  # broken twins
 
 
-@pytest.fixture(scope="module")
-def verdicts() -> dict[str, str]:
-    """What came of each case, in a process that has four devices."""
+def test_the_number_of_devices_does_not_show():
+    """Cases in a process that has four devices; one test, so that the process is started once."""
     # Without any of LLVM's optimisations two programs that do the same may round otherwise.
     flags = os.environ.get("XLA_FLAGS", "").replace("optimization_level=0", "optimization_level=1")
     flags += f" --xla_force_host_platform_device_count={several_devices.COUNT}"
@@ -40,21 +40,10 @@ def verdicts() -> dict[str, str]:
     command = [sys.executable, str(Path(several_devices.__file__))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    return dict(line.split(": ", 1) for line in done.stdout.splitlines())
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_the_number_of_devices_does_not_show(verdicts, name):
-    assert verdicts[name] == "same"
-
-
-def test_a_loaded_run_goes_on_where_jax_does_by_default(verdicts):
-    assert verdicts["loaded runs are on the default device"] == "True"
-
-
-@pytest.mark.parametrize("what", ["numbers that begin again", "a tuner that sees its device alone"])
-def test_broken_twins_differ(verdicts, what):
-    assert verdicts[what].startswith("differs")
+    found = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    assert found.pop("loaded runs are on the default device") == "True"
+    assert [found.pop(name)[:7] for name in DIFFERENT] == ["differs"] * len(DIFFERENT)
+    assert found == dict.fromkeys(SAME, "same")
 
 
 def test_one_device_is_one_however_it_is_given():

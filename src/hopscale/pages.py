@@ -53,7 +53,12 @@ def page_rows(chains: int) -> int:
 
 def empty_page(statistics: Statistics, target: Target, chains: int) -> Page:
     width = len(STEP_NUMBERS) + len(statistics.names)
-    return Page(numbers=jnp.zeros((page_rows(chains) + 1, width, chains), target.dtype))
+    return Page(numbers=zeros((page_rows(chains) + 1, width, chains), target.dtype))
+
+
+def zeros(shape: tuple[int, ...], dtype) -> Array:
+    """Zeros by NumPy, for which nothing is compiled, in memory that a program may take over."""
+    return jax.device_put(np.zeros(shape, dtype), may_alias=False)
 
 
 def row_of(statistics: Statistics, states: ChainState, scale: Array, info: Info, dtype) -> Array:

@@ -112,7 +112,7 @@ class Sampling:
             self.chains = self.chains._replace(tuner=settled)
             self._enter("draws")
         left = min(self.phases[self.phase] - self.done, self.rows - self.row)
-        if self.records.states is not None and self.thin:
+        if self.records.states is not None and self.thin and self.phase == "draws":
             states_axis = 1 if self.many else 0
             room = (self.records.states.shape[states_axis] - 1) * self.thin
             left = min(left, room - self.done % self.thin)
@@ -192,10 +192,10 @@ class Sampling:
     def _empty_records(self, recorders: Mapping[str, Recorder]) -> Records:
         target, chains = self.target, self.chains_each
         states = None
-        if self.thin and self.phase == "draws":
+        if self.thin:  # in warm-up too, for nothing: so that both phases are one program
             size = chains * len(self.programs) * target.num_sites * target.state_dtype.itemsize
             groups = min(max(STATE_BYTES // size, 1), self.rows)
-            states = jnp.zeros((groups + 1, chains, *target.shape), target.state_dtype)
+            states = pages.zeros((groups + 1, chains, *target.shape), target.state_dtype)
         one = Records(
             page=pages.empty_page(self.statistics, target, chains),
             states=states,
@@ -213,6 +213,7 @@ class Sampling:
             steps=jnp.asarray(steps, jnp.int32),
             tune=jnp.asarray(self.phase == "warm-up"),
             row=jnp.asarray(row, jnp.int32),
+            keep=jnp.asarray(self.phase == "draws"),
             thin=jnp.asarray(thin, jnp.int32),
             in_group=jnp.asarray(self.done % thin, jnp.int32),
         )
@@ -223,7 +224,7 @@ class Sampling:
 
     def _fetch_states(self, steps: int) -> None:
         """Copy the states of groups that these steps completed to where the user gets them."""
-        if self.records.states is None or not self.thin:
+        if not self.thin or self.phase != "draws":
             return
         begin, end = self.done // self.thin, (self.done + steps) // self.thin
         if self.kept_states is None:

@@ -31,14 +31,16 @@ class Observed(NamedTuple):
 class Span(NamedTuple):
     """Which steps to take: `steps` of them from step number `first`, tuning if `tune`.
 
-    Step number `first` goes to row `row` of the page. Draw number d goes to row d // thin of the
-    kept states; `in_group` is where the first of these steps falls in its group of `thin`.
+    Step number `first` goes to row `row` of the page. If `keep`, draw number d goes to row
+    d // thin of the kept states; `in_group` is where the first of these steps falls in its group
+    of `thin`.
     """
 
     first: Int[Array, ""]
     steps: Int[Array, ""]
     tune: Bool[Array, ""]
     row: Int[Array, ""]
+    keep: Bool[Array, ""]
     thin: Int[Array, ""]
     in_group: Int[Array, ""]
 
@@ -100,7 +102,8 @@ def _advance_one(program: Program, observed: Observed, span: Span, chains, recor
         page = Page(numbers=put(page.numbers, numbers, here, axis=0))
         if states is not None:
             # Each step overwrites its group's row, so the last of the group stays.
-            here = jnp.where(active, (row + span.in_group) // span.thin, len(states) - 1)
+            group = (row + span.in_group) // span.thin
+            here = jnp.where(active & span.keep, group, len(states) - 1)
             states = put(states, chains.states.x, here, axis=0)
         updated = {}
         for name, recorder in observed.recorders.items():
