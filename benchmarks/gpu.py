@@ -1,17 +1,15 @@
 """Check and time the GPU kernels and whole steps.
 
 Run: python benchmarks/gpu.py [check] [choose] [time] [steps] [profile] [table[:k/n]] [sweep]
-     python benchmarks/gpu.py figure:docs/assets/sites.png
 
 check: agreement with `reference`, PASS or FAIL a case. choose: a choice beside the reference's, and
 whether it is the same. time: the kernels alone. steps: whole steps of samplers. profile: what a
 step consists of, by the clock of the device. table: the rows of `h200.csv`: steps of LBP, and from
 10^2 to 10^6 sites at a fixed number of sites in all chains; with k/n, every n-th row from the k-th
 on, of n processes that compile side by side and take their times one after the other. sweep: other
-knobs. Without an argument, the first four. figure: cost a site, of the rows of `h200.csv`.
+knobs. Without an argument, the first four.
 """
 
-import csv
 import fcntl
 import gzip
 import itertools
@@ -279,30 +277,6 @@ def table(share: str) -> None:
             say(f"{name},{size},{target.num_sites},{chains},LBP,{scale},{took * 1e3:.4f}")
 
 
-def figure(picture: str) -> None:
-    """What a step costs a site, of a million sites in all, by how many a chain has."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    lines = (Path(__file__).parent / "h200.csv").read_text().splitlines()
-    found = csv.DictReader(line for line in lines if not line.startswith("#"))
-    points = [
-        (int(r["sites"]), 1e9 * float(r["milliseconds"]) / int(r["sites"]) / int(r["chains"]))
-        for r in found
-        if r["target"] == "lattice"
-    ]
-    _, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    axes.plot(*zip(*points, strict=True), "o-")
-    axes.set(xscale="log", yscale="log", ylim=(20, 400), xlabel="sites of a chain")
-    axes.set(ylabel="ps a site and step", title="LBP on one H200, a million sites in all chains")
-    axes.set_yticks([20, 50, 100, 200, 400], ["20", "50", "100", "200", "400"])
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    plt.savefig(picture, dpi=130)
-
-
 def seconds(job, count: int) -> float:
     jax.block_until_ready(job.chains)
     start = time.perf_counter()
@@ -350,8 +324,6 @@ def main(parts: list[str]) -> None:
     for part in parts:
         if part.startswith("table"):
             attempt(part, partial(table, part.partition(":")[2] or "0/1"))
-        if part.startswith("figure:"):
-            figure(part.partition(":")[2])
 
 
 if __name__ == "__main__":
