@@ -119,7 +119,9 @@ def test_sites_and_values_chosen_in_one_go_are_those_chosen_in_turn(balance):
     easy = jnp.asarray(rng.normal(0, 2, (300, 5)), jnp.float32)
     hard, here = hard_ratios(300, 5, rng)
     runs = [race_and_score(implementation, balance) for implementation in ("auto", "reference")]
-    for ratios, length in ((easy, 20), (easy, 0), (easy, 299), (hard, 40), (hard, 300)):
+    one_has_all = jnp.where(jnp.arange(300)[:, None] == 7, easy, easy - 40.0)
+    cases = (easy, 20), (easy, 0), (easy, 299), (hard, 40), (hard, 300), (one_has_all, 40)
+    for ratios, length in cases:
         arguments = jax.random.key(length), ratios, here, jnp.int32(length)
         ours, plain = ([np.asarray(part) for part in run(*arguments)] for run in runs)
         np.testing.assert_array_equal(ours[0][:length], plain[0][:length])
@@ -128,6 +130,70 @@ def test_sites_and_values_chosen_in_one_go_are_those_chosen_in_turn(balance):
         for a, b in zip(ours[2:], plain[2:], strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-3)
         np.testing.assert_allclose(ours[2][0], ours[2][1], rtol=2e-6, atol=2e-3)
+
+
+def extreme_ratios(n, k, rng):
+    """Chains whose weights single precision holds badly or not at all; the present values."""
+    easy = rng.normal(0, 2, (n, k))
+    small_beside_large = np.where(rng.random((n, 1)) < 0.8, -69.0, 0.0) + 0.1 * easy  # 1e-30, 1
+    one_has_all = np.where(np.arange(n)[:, None] == 7, 0.0, -40.0) + easy
+    all_small = easy - 300.0
+    values_without = np.where(rng.random((n, k)) < 0.3, -np.inf, 20 * easy)
+    infinite = np.where(np.arange(n)[:, None] == 7, np.inf, easy)
+    none = np.full((n, k), -np.inf)
+    hard = np.asarray(hard_ratios(n, k, rng)[0])
+    invalid = np.where(np.arange(n)[:, None] == n - 1, np.nan, easy)
+    chains = (
+        easy, easy, easy, small_beside_large, one_has_all, all_small, values_without, infinite,
+        none, hard, invalid,
+    )  # fmt: skip
+    lengths = [0, 1, n, *[40] * (len(chains) - 3)]
+    ratios = np.stack(chains).astype(np.float32)
+    return ratios, rng.integers(0, k, ratios.shape[:2]).astype(np.int8), np.array(lengths, np.int32)
+
+
+def ordered_log_prob(ratios, here, drawn, sites):
+    """Of sites without replacement and their values, in double precision; NaN if a weight is."""
+    log_g = -np.logaddexp(0.0, -ratios.astype(float))
+    log_g[np.arange(here.size), here] = -np.inf
+    totals = np.logaddexp.reduce(log_g, axis=1)
+    rest = np.logaddexp.reduce(np.delete(totals, sites), initial=-np.inf)
+    left = np.logaddexp.accumulate(np.append(rest, totals[sites[::-1]]))[:0:-1]
+    own = log_g[sites, drawn[sites]]
+    return np.nan if np.isnan(rest) else np.where(own == -np.inf, own, own - left).sum()
+
+
+@pytest.mark.skipif(not cpu.ready()[0], reason="the kernels are not built")
+@pytest.mark.parametrize("values", [3, 4, 5, 7])
+def test_extreme_weights_of_values_are_scored_as_in_double_precision(values):
+    """Whatever stands at the present value, which is no choice."""
+    ratios, here, lengths = extreme_ratios(261, values, np.random.default_rng(values))
+    keys = jax.random.split(jax.random.key(values), len(lengths))
+
+    @jax.jit
+    @jax.vmap
+    def run(key, ratios, here, length):
+        sites, chosen, drawn, log_prob = cpu.race_values(
+            key, ratios, here, length, balance="barker"
+        )
+        way = ratios, here, drawn, sites, chosen, length
+        scores = [cpu.order_values(*way, balance="barker", backwards=b) for b in (False, True)]
+        return sites, chosen, drawn, jnp.stack([log_prob, *scores])
+
+    found = [np.asarray(part) for part in run(keys, ratios, here, lengths)]
+    for present in (np.nan, np.inf, -np.inf):
+        other = np.where(np.arange(values) == here[..., None], np.float32(present), ratios)
+        for ours, again in zip(found, run(keys, other, here, lengths), strict=True):
+            np.testing.assert_array_equal(ours, again)
+    for chain, (sites, chosen, drawn, scores) in enumerate(zip(*found, strict=True)):
+        sites = sites[: lengths[chain]]
+        np.testing.assert_array_equal(np.flatnonzero(chosen), np.sort(sites))
+        np.testing.assert_array_equal(drawn != here[chain], chosen)
+        assert ((drawn >= 0) & (drawn < values)).all()
+        given = ratios[chain], here[chain], drawn
+        with np.errstate(invalid="ignore"):
+            forth, back = ordered_log_prob(*given, sites), ordered_log_prob(*given, sites[::-1])
+        np.testing.assert_allclose(scores, [forth, forth, back], rtol=2e-6, atol=2e-3)
 
 
 @pytest.mark.skipif(not cpu.ready()[0], reason="the kernels are not built")

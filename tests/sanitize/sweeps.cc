@@ -8,7 +8,6 @@
 #include "race.h"
 #include "sweep.h"
 #include "value_race.h"
-#include "values.h"
 
 using namespace hopscale;
 
@@ -155,14 +154,17 @@ static void same(const std::vector<T>& a, const std::vector<T>& b, const char* w
 }
 
 int main() {
-  for (size_t n : {2, 34, 1000, 70002}) {  // the last is shared among threads
+  for (size_t n : {2, 34, 258, 1000, 70002}) {  // the last is shared among threads
     const Ring bits = make(n, 2), three = make(n, 3);
     for (bool metropolis : {false, true}) {
       for (bool sites : {false, true})
         same(spins(bits, sites, metropolis, 0), spins(bits, sites, metropolis, 5), "spins");
       same(potts(three, metropolis, 0), potts(three, metropolis, 5), "values");
     }
-    same(priced(three, 0), priced(three, 5), "prices");
+    for (size_t values : {3, 4, 5, 7}) {
+      const Ring ring = make(n, values);
+      same(priced(ring, 0), priced(ring, 5), "prices");
+    }
   }
   std::puts("clean");
 }

@@ -31,6 +31,13 @@ INLINE Floats8 choose(Ints8 flags, Floats8 yes, Floats8 no) {
 INLINE Floats8 masked(Ints8 flags, Floats8 yes) { return (Floats8)(flags & (Ints8)yes); }
 INLINE Floats8 smaller(Floats8 x, float bound) { return choose(x < bound, x, all(bound)); }
 INLINE Floats8 larger(Floats8 x, float bound) { return choose(x > bound, x, all(bound)); }
+// The numbers at eight places of two vectors one after the other.
+#ifdef __clang__
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(a, b, ...) __builtin_shuffle(a, b, Ints8{__VA_ARGS__})
+#endif
+
 INLINE bool any(Ints8 flags) {
   const auto f = (Long4)flags;
   return ((f[0] | f[1]) | (f[2] | f[3])) != 0;

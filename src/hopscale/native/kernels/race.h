@@ -68,7 +68,7 @@ inline void choose(Table table, Key key, const float* s, size_t n, Balance balan
     if (round > 0) {
       const Scale scale(largest(s, chosen, n), balance);
       const double left = scale.usable ? tabulate(scale, s, chosen, n, team, scratch, table) : 0;
-      if (!(left > 0 && left < kInfinity)) break;
+      if (!(left >= kPlenty && left < kInfinity)) break;  // there is no table then
     }
     const Key own = round == 0 ? key : fold_in(key, kClocks + static_cast<uint32_t>(round));
     count = draw_round(table, own, n, length, count, sites, chosen, team, scratch);

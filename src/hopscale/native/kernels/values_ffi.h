@@ -5,7 +5,7 @@
 #include "ffi_chains.h"
 #include "noise.h"
 #include "value_race.h"
-#include "values.h"
+#include "value_draws.h"
 
 namespace {
 

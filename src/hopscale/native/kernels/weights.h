@@ -11,16 +11,19 @@
 namespace hopscale {
 
 // What weights are relative to: w = g(s) / exp(shift). Barker's, being at most 1, are scaled only
-// if all of them are small: exp(-shift) / (1 + exp(-s)) = 1 / (exp(shift) + exp(shift - s)).
+// if all of them are small: exp(-shift) / (1 + exp(-s)) = 1 / (exp(shift) + exp(shift - s)). Weights
+// given as they are, all positive, are multiplied by a power of two.
 struct Scale {
   Balance balance;
-  float shift, one;
-  bool usable;  // false: only logarithms will do
+  float shift, one, factor;
+  float most = 80.0f;  // a variable, so that compilers bound by it in one instruction
+  bool usable;         // false: only logarithms will do
 
   Scale(float largest, Balance kind)
       : balance(kind),
         shift(kind == kWeight ? 0.0f : kind == kBarker ? std::min(largest, 0.0f) : largest),
         one(shift == 0.0f ? 1.0f : std::exp(shift)),
+        factor(kind == kWeight && largest > 0 ? std::ldexp(1.0f, -std::ilogb(largest)) : 1.0f),
         usable(std::isfinite(shift)) {}
 };
 
@@ -32,10 +35,11 @@ struct Weights {
 
 template <Balance balance>
 INLINE float weight(float s, const Scale& scale) {
-  if (balance == kWeight) return s;
+  if (balance == kWeight) return s * scale.factor;
   float x = s - scale.shift;
   if (balance == kSqrt) x *= 0.5f;
-  const float e = exponential(balance == kBarker ? (x > 80.0f ? -80.0f : -x) : x);
+  const float bounded = scale.most < x ? scale.most : x;  // NaN stays
+  const float e = exponential(balance == kBarker ? -bounded : bounded);
   const float w = balance == kBarker ? 1.0f / (scale.one + e) : e;
   return x < kLogLeast ? 0.0f : w;
 }
