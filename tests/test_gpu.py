@@ -57,7 +57,7 @@ def test_race(n, length, balance):
 
 def test_columns_beyond_a_tile_make_no_difference():
     keys, x, lengths = case(1000, 200)
-    settings = {"balance": "barker", "knobs": KNOBS._replace(stride=64, draws=64)}
+    settings = {"balance": "barker", "knobs": KNOBS._replace(held=64, draws=64)}
     ours = chains(gpu.race, **settings)(keys, x, lengths)
     check_choice(ours, chains(reference.race, balance="barker")(keys, x, lengths), lengths)
 
@@ -79,7 +79,7 @@ def test_long_chains(balance, length):
 
 def test_knobs_change_nothing():
     keys, x, lengths = case(100, 31)
-    knobs = {"shares": 7, "rows": 16, "columns": 16, "stride": 128, "block": 128, "draws": 64}
+    knobs = {"shares": 7, "rows": 16, "columns": 16, "stride": 128, "block": 128, "draws": 64, "held": 256}
 
     ours = chains(gpu.race, balance="sqrt", knobs=KNOBS)(keys, x, lengths)
     others = chains(gpu.race, balance="sqrt", knobs=KNOBS._replace(**knobs))(keys, x, lengths)
@@ -106,6 +106,27 @@ def test_repeated(n, length):
     close(log_prob, expected[2])
     odd = chains(gpu.odd, knobs=KNOBS)(sites, lengths)
     np.testing.assert_array_equal(odd, jax.vmap(reference.odd)(sites, lengths))
+
+
+@pytest.mark.parametrize(("values", "balance", "spread"), [(3, "barker", 2.0), (5, "max", 60.0)])
+def test_values(values, balance, spread):
+    """Sites and the values they take; some have one value left, some none."""
+    n = 300
+    keys, _, lengths = case(n, 150)
+    ratios = spread * jax.random.normal(jax.random.key(2), (CHAINS, n, values))
+    ratios = ratios.at[:, :20, 1:].set(-jnp.inf).at[0, 20:30].set(-jnp.inf)
+    here = jax.random.randint(jax.random.key(3), (CHAINS, n), 0, values).astype(jnp.int8)
+    sites, chosen, drawn, log_prob = chains(gpu.race_values, balance=balance, knobs=KNOBS)(
+        keys, ratios, here, lengths
+    )
+    settings = {"balance": balance}
+    totals = chains(reference.value_totals, **settings)(ratios, here)
+    expected = chains(reference.race, balance=None)(keys, totals, lengths)
+    check_choice((sites, chosen), expected, lengths)
+    values = chains(reference.draw_values, **settings)(keys, ratios, here, sites, lengths)
+    np.testing.assert_array_equal(drawn, values)
+    of_values = chains(reference.values_log_prob, **settings)(ratios, here, totals, drawn, chosen)
+    close(log_prob, expected[2] + of_values)
 
 
 @pytest.mark.parametrize("balance", BALANCES)
@@ -175,6 +196,8 @@ def test_lowers_for_cuda(n):
     number = jax.ShapeDtypeStruct((4,), jnp.float32)
     state = number, x, jax.ShapeDtypeStruct((4, n // 10, 10), jnp.int8)
     settled = number, number, number, length, x, sites, chosen, state, state
+    ratios = jax.ShapeDtypeStruct((4, n, 5), jnp.float32)
+    values = jax.ShapeDtypeStruct((4, n), jnp.int8)
     back = {"balance": "barker", "backwards": True}
     for function, settings, arrays in (
         (gpu.race, {"balance": "barker"}, (key, x, length)),
@@ -184,6 +207,7 @@ def test_lowers_for_cuda(n):
         (gpu.repeated_log_prob, {"balance": "sqrt"}, (x, sites, length)),
         (gpu.odd, {}, (sites, length)),
         (gpu.settle, {"balance": "sqrt", "path": "backwards"}, settled),
+        (gpu.race_values, {"balance": "sqrt"}, (key, ratios, values, length)),
     ):
         traced = chains(function, **settings).trace(*arrays)
         assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()

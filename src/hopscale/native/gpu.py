@@ -16,6 +16,8 @@ from jax.experimental.pallas import triton as plgpu
 from hopscale import balance as balancing
 from hopscale.native import paths, reference
 from hopscale.native.pallas import choose, kernels, long_chains
+from hopscale.native.pallas import values as of_values
+from hopscale.native.pallas.weights import Weighing
 
 KNOWN = {None: "none", "barker": "barker", "sqrt": "sqrt", "min": "min", "max": "max"}
 
@@ -28,9 +30,10 @@ class Knobs(NamedTuple):
     rows: int = 64  # a program compares rows x columns pairs at a time
     columns: int = 16
     shares: int = 16  # programs that split the pairs, or the draws, of one chain
-    stride: int = 4096  # sites weighed at once to score a path
+    stride: int = 1024  # sites weighed at once to score a path
     block: int = 1024  # steps of a path taken at once, at most
     draws: int = 512  # sites drawn at once, at most
+    held: int = 4096  # sites of a table weighed at once, and columns of it
     long: int = 100_000  # sites; of longer chains, XLA does all that goes over all sites
     long_draws: int = 1024  # sites of a long chain drawn at once
     interpret: bool = False  # run as plain JAX, on any device
@@ -64,9 +67,9 @@ def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: 
 def _long_race(key, values, length, balance, knobs):
     """The race of a chain so long that one program takes too long to go over all of its sites."""
     n, width = values.size, reference.columns(values.size)
-    named, name = _named(values, balance)
+    named, weighing = _weighed(values, balance, knobs)
     key, drawn = jax.random.key_data(key), pl.next_power_of_2(int(1.2 * n ** (2 / 3)))
-    count, *so_far = long_chains.first_draws(key, named, name, length, drawn)
+    count, *so_far = long_chains.first_draws(key, named, Weighing(weighing.name), length, drawn)
     call = _call(
         choose.race_on,
         [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32)],
@@ -74,10 +77,10 @@ def _long_race(key, values, length, balance, knobs):
         knobs.warps or 16,
         aliases={4: 0, 5: 1, 6: 2},
         n=n,
-        tile=min(width, knobs.stride),
+        tile=min(width, knobs.held),
         block=knobs.long_draws,
-        balance=name,
-        interpret=knobs.interpret,
+        held=knobs.held,
+        weighing=weighing,
         drawn=drawn,
     )
     scalars = (jnp.reshape(number, 1) for number in (length, count))
@@ -93,7 +96,7 @@ def settle(
         ways = {"order_log_prob": order_log_prob, "repeated_log_prob": repeated_log_prob}
         arrays = uniform, forward, rest, length, values, sites, chosen, there, here
         return paths.settle(*arrays, balance=balance, path=path, **ways)
-    values, name = _named(values, balance)
+    values, weighing = _weighed(values, balance, knobs)
     scalars = [jnp.reshape(number, 1) for number in (uniform, forward, rest, length)]
     before = [*scalars, values, sites, chosen, *map(jnp.ravel, there)]
     # Small arrays, which observers read, are written anew: else XLA would copy them first.
@@ -107,7 +110,7 @@ def settle(
         in_place=in_place,
         **_tiles(values.size, knobs),
         path=path,
-        balance=name,
+        weighing=weighing,
     )
     *new, log_ratio, accepted, invalid = call(*before, *map(jnp.ravel, here))
     new = tuple(a.reshape(leaf.shape) for a, leaf in zip(new, here, strict=True))
@@ -130,6 +133,26 @@ def repeated_log_prob(values, sites, length, *, balance, knobs: Knobs = DEFAULT)
     return _score(values, sites, sites, length, balance, "repeated", knobs)
 
 
+def race_values(key, ratios, here, length, *, balance, knobs: Knobs = DEFAULT):
+    n, values = ratios.shape
+    totals = reference.value_totals(ratios, here, balance=balance)  # which XLA does well
+    sites, chosen, log_prob = race(key, totals, length, balance=None, knobs=knobs)
+    ratios, weighing = _weighed(ratios, balance, knobs)
+    call = _call(
+        of_values.draw_values,
+        [(n, here.dtype), (1, jnp.float32)],
+        knobs,
+        warps=4,
+        aliases={5: 0},
+        n=n,
+        values=values,
+        weighing=weighing,
+    )
+    arrays = jax.random.key_data(key), jnp.reshape(length, 1), jnp.ravel(ratios), here, sites
+    drawn, log_prob_of_values = call(*arrays, here)
+    return sites, chosen, drawn, log_prob + log_prob_of_values[0]
+
+
 def odd(sites, length, *, knobs: Knobs = DEFAULT):
     n = sites.size
     call = _call_pairs(kernels.odd, [(n, bool)], knobs, aliases={2: 0}, n=n)
@@ -140,29 +163,28 @@ def _choose(kernel, key, values, length, balance, knobs, **settings):
     """Sites and flags, by one program a chain; then the kernel's working memory, and its score."""
     n = values.size
     width = reference.columns(n)
-    values, name = _named(values, balance)
+    values, weighing = _weighed(values, balance, knobs)
     outputs = [(n, jnp.int32), (n, bool), (n, jnp.float32), (width, jnp.int32), (1, jnp.float32)]
     call = _call(
         kernel,
         outputs,
         knobs,
-        # Sixteen would be faster for few chains of 10,000 sites, and slower for thousands.
-        knobs.warps or min(_warps(n, knobs), 8 if width <= 1024 else 16),
+        knobs.warps or _choice_warps(n),
         n=n,
-        tile=min(width, knobs.stride),
-        block=_steps(n, knobs.draws),
-        balance=name,
-        interpret=knobs.interpret,
+        tile=min(width, knobs.held),
+        block=min(knobs.draws, _draws(n)),
+        held=knobs.held,
+        weighing=weighing,
         **settings,
     )
     return call(jax.random.key_data(key), jnp.reshape(length, 1), values)
 
 
-def _named(values, balance):
-    """Values as the kernels take them: balancing functions they do not know are applied here."""
+def _weighed(values, balance, knobs) -> tuple[jax.Array, Weighing]:
+    """Values, and how to weigh them: functions that kernels do not know are applied here."""
     if balance in KNOWN:
-        return values, KNOWN[balance]
-    return balancing.apply(balance, values), "none"
+        return values, Weighing(KNOWN[balance], knobs.interpret)
+    return balancing.apply(balance, values), Weighing("none", knobs.interpret)
 
 
 def _call(kernel, outputs, knobs, warps=None, aliases=None, shares=1, **static):
@@ -189,15 +211,15 @@ def _call_pairs(kernel, outputs, knobs, n, **options):
 
 
 def _score(values, sites, chosen, length, balance, path, knobs):
-    values, name = _named(values, balance)
+    values, weighing = _weighed(values, balance, knobs)
     tiles = _tiles(values.size, knobs)
-    static = {"n": values.size, **tiles, "path": path, "balance": name}
+    static = {"n": values.size, **tiles, "path": path, "weighing": weighing}
     outputs, length = [(1, jnp.float32)], jnp.reshape(length, 1)
     if values.size <= knobs.long:
         return _call(kernels.path, outputs, knobs, **static)(length, values, sites, chosen)[0][0]
-    scale, weights = long_chains.weights(values, name)
+    unit, weights = long_chains.weights(values, Weighing(weighing.name))
     left = weights if path == "repeated" else jnp.where(chosen, 0.0, weights)
-    numbers = jnp.stack([*scale, jnp.sum(left)])
+    numbers = jnp.stack([*unit, jnp.sum(left)])
     call = _call(kernels.path_by_sums, outputs, knobs, **static)
     return call(length, numbers, values, sites, chosen)[0][0]
 
@@ -212,6 +234,17 @@ def _tiles(n: int, knobs: Knobs) -> dict[str, int]:
 def _steps(n: int, most: int) -> int:
     """How many steps of a path to take at once: all that tuned chains have, of order n^(2/3)."""
     return min(most, max(32, pl.next_power_of_2(int(2 * n ** (2 / 3)))))
+
+
+def _draws(n: int) -> int:
+    """How many sites to draw at once: what tuned chains take, and a few more."""
+    most = max(1.3 * n ** (2 / 3), 256 if n > 512 else 32)
+    return pl.next_power_of_2(int(most))
+
+
+def _choice_warps(n: int) -> int:
+    """Warps of a program that chooses: more would be faster for few chains, slower for many."""
+    return 2 if n <= 128 else 4 if n <= 1024 else 8 if n <= 32_768 else 16
 
 
 def _warps(n: int, knobs: Knobs) -> int:

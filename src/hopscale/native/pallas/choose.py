@@ -1,8 +1,10 @@
 """Choosing sites by weight, by the algorithm of `reference`: one program a chain."""
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from hopscale.native import reference
 from hopscale.native.pallas import parts
@@ -16,6 +18,7 @@ from hopscale.native.pallas.table import (
     tabulate,
 )
 
+RARELY = 128  # draws at once, in rounds after the first
 LATE = np.float32(3e38)  # when a site without weight rings
 
 
@@ -30,45 +33,74 @@ def clear(chain: Chain):
     chain.barrier()
 
 
-def choose(chain: Chain, key, length, count=None, drawn=0):
-    """Sites without replacement, in order; and the unit of the weights of the first round.
+class Weights(NamedTuple):
+    """What the first round knows of all weights: their unit, their sum, and that of the chosen."""
 
-    With `count`, so many are there already, by the first `drawn` draws; the unit is not asked for.
+    unit: tuple[Array, Array]
+    total: Array
+    taken: Array
+
+    def rest(self, complete):
+        """The weight of the sites not chosen, if it can be told; else NaN.
+
+        It can if the first round chose all, and if not too little is left of a difference.
+        """
+        rest = self.total - self.taken
+        return jnp.where(complete & (rest >= 0.5 * self.total), rest, jnp.nan)
+
+
+def choose(chain: Chain, key, length, so_far=None):
+    """Sites without replacement, in order; the unit of their weights, and the weight of the rest.
+
+    With `so_far`, the number of draws made already and of the sites they chose, the others are not
+    asked for. The weight of the rest is NaN where it would have to be summed up.
     """
-    zero, nothing = jnp.int32(0), jnp.float32(0.0)
-    begin = zero, length >= 0, zero if count is None else count, (nothing, nothing)
+    nothing, zero = jnp.float32(0.0), jnp.int32(0)
 
-    # One body for all rounds: a second copy of it for the first would take as long to compile.
+    def first_round(state):
+        _, _, count, _ = state
+        table = tabulate(chain, FIRST)
+        drawn = zero if so_far is None else np.int32(so_far[0])
+        numbers = drawn, jnp.where(table.usable, reference.most_draws(length), 0)
+        count, taken = _draw_round(chain, table, key, numbers, count, length, FIRST)
+        return zero + 1, table.usable, count, Weights(table.unit, table.total, taken)
+
+    # Rounds after the first are rare: they must not take registers from it.
+    slowly = chain._replace(block=min(chain.block, RARELY), held=min(chain.held, 8 * RARELY))
+
     def one_more(state):
-        turn, _, count, scale = state
-        is_first = turn == 0
-        later = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
-        own = tuple(jnp.where(is_first, a, b) for a, b in zip(key, later, strict=True))
-        table = tabulate(chain, turn)
-        scale = tuple(jnp.where(is_first, a, b) for a, b in zip(table.scale, scale, strict=True))
-        most = reference.most_draws(jnp.where(is_first, length, length - count))
-        most = jnp.where(table.usable, most, 0)
-        numbers = jnp.where(is_first, np.int32(drawn), 0), most
-        count = _draw_round(chain, table, own, numbers, count, length, turn)
-        return turn + 1, table.usable, count, scale
+        turn, _, count, weights = state
+        own = parts.fold_in(key, np.uint32(reference.CLOCKS) + turn.astype(jnp.uint32))
+        table = tabulate(slowly, turn)
+        numbers = zero, jnp.where(table.usable, reference.most_draws(length - count), 0)
+        count, _ = _draw_round(slowly, table, own, numbers, count, length, turn)
+        return turn + 1, table.usable, count, weights
 
     def unfinished(state):
-        turn, usable, so_far, _ = state
-        more = (turn < reference.ROUNDS) & usable & (so_far < length)
-        return more if count is not None else more | (turn == 0)
+        turn, usable, count, _ = state
+        return (turn < reference.ROUNDS) & usable & (count < length)
 
-    *_, count, scale = lax.while_loop(unfinished, one_more, begin)
+    count = zero if so_far is None else so_far[1]
+    state = zero, length >= 0, count, Weights((nothing, nothing), nothing, nothing)
+    if so_far is None:
+        state = first_round(state)
+    else:  # mostly there is nothing to do
+        state = lax.while_loop(lambda s: (s[0] == 0) & unfinished(s), first_round, state)
+    turn, _, count, weights = lax.while_loop(unfinished, one_more, state)
     chain.barrier()
     _race_of_clocks(chain, parts.fold_in(key, np.uint32(reference.CLOCKS)), count, length)
-    return scale
+    return weights.unit, weights.rest((turn == 1) & (count == length))
 
 
 def _draw_round(chain: Chain, table: Table, key, numbers, count, length, turn):
-    """Draws from one number to another, until `length` sites are chosen; how many are then."""
+    """Draws from one number to another, until `length` sites are chosen.
+
+    Returns how many are then, and the weight of those that this round chose.
+    """
     first, most = numbers
 
     def some(state):
-        first, count = state
+        first, count, taken = state
         number = first + lax.iota(jnp.int32, chain.block)
         here = number < most
         site = draw(chain, table, key, number, turn)
@@ -79,15 +111,17 @@ def _draw_round(chain: Chain, table: Table, key, numbers, count, length, turn):
         kept = fresh & (place < length)
         parts.scatter(chain.sites, place, site, kept)
         parts.scatter(chain.chosen, site, number >= 0, kept)
-        marked = kept & (turn > 0)
-        parts.scatter(chain.marks, site, jnp.full(site.shape, mark_of(turn)), marked)
+        if turn is not FIRST:
+            parts.scatter(chain.marks, site, jnp.full(site.shape, mark_of(turn)), kept)
         chain.barrier()
-        return first + chain.block, count + jnp.sum(ones, dtype=jnp.int32)
+        weight = chain.weighing.weight(chain.values(site), table.unit)
+        taken = taken + jnp.sum(jnp.where(kept, weight, 0.0))
+        return first + chain.block, count + jnp.sum(ones, dtype=jnp.int32), taken
 
-    _, count = lax.while_loop(
-        lambda state: (state[0] < most) & (state[1] < length), some, (first, count)
+    _, count, taken = lax.while_loop(
+        lambda state: (state[0] < most) & (state[1] < length), some, (first, count, jnp.float32(0))
     )
-    return jnp.minimum(count, length)
+    return jnp.minimum(count, length), taken
 
 
 def _race_of_clocks(chain: Chain, key, count, length):
@@ -96,7 +130,7 @@ def _race_of_clocks(chain: Chain, key, count, length):
     def ring(count):
         def earlier(at, best):
             v = parts.uniform_number(parts.random_bits(key, at))
-            time = jnp.log(-jnp.log1p(-v)) - parts.log_weight(chain.values(at), chain.balance)
+            time = jnp.log(-jnp.log1p(-v)) - chain.weighing.log_weight(chain.values(at))
             time = jnp.where(time < LATE, time, LATE)  # also if it is NaN
             left = ~parts.load(chain.chosen, at, at < chain.n, True)
             time = jnp.where(left, time, jnp.inf)
@@ -107,7 +141,7 @@ def _race_of_clocks(chain: Chain, key, count, length):
             jnp.full(chain.tile, jnp.inf, jnp.float32),
             jnp.full(chain.tile, chain.n, jnp.int32),
         )
-        time, site = chain.over_tiles(chain.n, earlier, nobody)
+        time, site = chain.over_tiles(chain.n, earlier, nobody, together=1)  # rarely needed
         site = jnp.min(jnp.where(time == jnp.min(time), site, chain.n))
         chain.sites[count] = site
         chain.chosen[site] = site >= 0
@@ -119,38 +153,39 @@ def _race_of_clocks(chain: Chain, key, count, length):
 
 def race(
     key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref, log_prob_ref,
-    *, n, tile, block, balance, interpret, score,
+    *, n, tile, block, held, weighing, score,
 ):  # fmt: skip
     """Sites without replacement, in order; and the log-probability of the order, if `score`."""
     memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
-    chain = Chain(*memory, n, tile, block, balance, interpret)
+    chain = Chain(*memory, n, tile, block, held, weighing)
     length = jnp.clip(length_ref[0], 0, n)
     clear(chain)
-    scale = choose(chain, (key_ref[0], key_ref[1]), length)
+    unit, rest = choose(chain, (key_ref[0], key_ref[1]), length)
     if score:
         chain.barrier()
-        static = {"n": n, "tile": tile, "block": block, "path": "forwards", "balance": balance}
-        log_prob_ref[0] = score_path(length, input_ref, sites_ref, chosen_ref, scale, **static)
+        static = {"n": n, "tile": tile, "block": block, "path": "forwards", "weighing": weighing}
+        memory = input_ref, sites_ref, chosen_ref
+        log_prob_ref[0] = score_path(length, *memory, unit, rest, **static)
 
 
 def race_on(
-    key_ref, length_ref, count_ref, input_ref, *refs, n, tile, block, balance, interpret, drawn
+    key_ref, length_ref, count_ref, input_ref, *refs, n, tile, block, held, weighing, drawn
 ):
     """The sites that the first `drawn` draws have left to choose, if any."""
     sites_ref, chosen_ref, marks_ref, edges_ref = refs[3:]  # the others are the same memory
     memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
-    chain = Chain(*memory, n, tile, block, balance, interpret)
+    chain = Chain(*memory, n, tile, block, held, weighing)
     length = jnp.clip(length_ref[0], 0, n)
-    choose(chain, (key_ref[0], key_ref[1]), length, count_ref[0], drawn)
+    choose(chain, (key_ref[0], key_ref[1]), length, (drawn, count_ref[0]))
 
 
 def repeated(
     key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref, _,
-    *, n, tile, block, balance, interpret,
+    *, n, tile, block, held, weighing,
 ):  # fmt: skip
     """Sites with replacement: all draws are kept. Without usable weights, the heaviest site."""
     memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
-    chain = Chain(*memory, n, tile, block, balance, interpret)
+    chain = Chain(*memory, n, tile, block, held, weighing)
     length = jnp.clip(length_ref[0], 0, n)
     key = key_ref[0], key_ref[1]
     clear(chain)

@@ -21,8 +21,8 @@ def path_by_sums(
 ):
     """The same, of a long chain: the unit of weights and the weight not chosen are given."""
     length = jnp.minimum(length_ref[0], n)
-    scale, rest = (numbers_ref[0], numbers_ref[1]), numbers_ref[2]
-    path = length, input_ref, sites_ref, chosen_ref, scale, rest
+    unit, rest = (numbers_ref[0], numbers_ref[1]), numbers_ref[2]
+    path = length, input_ref, sites_ref, chosen_ref, unit, rest
     log_prob_ref[0] = score_path(*path, n=n, **static)
 
 

@@ -8,18 +8,19 @@ import numpy as np
 from hopscale.native import reference
 from hopscale.native.pallas import parts
 from hopscale.native.pallas.table import NEVER
+from hopscale.native.pallas.weights import Weighing
 
 
-def weights(values, balance):
+def weights(values, weighing: Weighing):
     """The unit of weights, and the weights in it."""
-    scale = parts.scale(jnp.where(values == values, values, -jnp.inf), balance)
-    return scale, parts.weight(values, scale, balance)
+    unit = weighing.unit(jnp.max(jnp.where(values == values, values, -jnp.inf)))
+    return unit, weighing.weight(values, unit)
 
 
-def first_draws(key, values, balance, length, drawn: int):
+def first_draws(key, values, weighing: Weighing, length, drawn: int):
     """At most `drawn` draws of the first round: how many sites they choose, sites, flags, marks."""
     n, number = values.size, jnp.arange(drawn, dtype=jnp.int32)
-    site, usable = _draw(key, values, balance, number)
+    site, usable = _draw(key, values, weighing, number)
     here = usable & (number < reference.most_draws(length))
     named = number.astype(jnp.float32)
     marks = jnp.full(n, NEVER).at[jnp.where(here, site, n)].min(named, mode="drop")
@@ -31,14 +32,14 @@ def first_draws(key, values, balance, length, drawn: int):
     return jnp.sum(kept, dtype=jnp.int32), sites, chosen, marks
 
 
-def _draw(key, values, balance, number):
+def _draw(key, values, weighing, number):
     """The sites that draws of these numbers fall on, as `table.draw` has them; if they count."""
     n, width = values.size, reference.columns(values.size)
-    scale, each = weights(values, balance)
+    unit, each = weights(values, weighing)
     rows = jnp.pad(each, (0, -n % width)).reshape(-1, width)
     sums = jnp.sum(rows, axis=0)
     total = jnp.sum(sums)
-    usable = (total > 0.0) & (total < jnp.inf) & (scale[0] < jnp.inf)
+    usable = (total > 0.0) & (total < jnp.inf) & (unit[0] < jnp.inf)
     factor = jnp.where(usable, np.float32(reference.PARTS) / total, 0.0)
     edges = jnp.cumsum(jnp.where(usable, sums * factor, 0.0).astype(jnp.int32), dtype=jnp.int32)
     level = parts.high_product(parts.random_bits(key, 2 * number), edges[-1].astype(jnp.uint32))

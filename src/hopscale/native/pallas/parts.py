@@ -1,4 +1,4 @@
-"""What the kernels are made of: random bits, weights, memory."""
+"""What the kernels are made of: random bits, memory, loops over sites."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,7 +6,6 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 
-LEAST = 2.0**-120  # the least weight: see `inverse_weight`
 TOGETHER = 4  # tiles
 
 
@@ -53,69 +52,10 @@ def high_product(a, b):
     return high * b_high + (middle >> half) + ((low * b_high + (middle & mask)) >> half)
 
 
-def scale(inputs, balance):
-    """The input whose weight is the unit, and the unit over weight 1: what keeps exp in range."""
-    top = jnp.max(inputs)
-    top = jnp.where(top > -jnp.inf, top, 0.0)  # no site has weight: all are alike
-    if balance in ("barker", "min"):
-        top = jnp.minimum(top, 0.0)
-    elif balance == "max":
-        top = jnp.maximum(top, 0.0)
-    return top, jnp.exp(top)
-
-
-def inverse_weight(x, scale, balance):
-    """Weights, as inverses: it is these that a clock is slowed by.
-
-    None is below `LEAST` of the unit: what is too small to matter must not underflow.
-    """
-    top, floor = scale
-    inverse = jnp.exp((top - x) * (0.5 if balance == "sqrt" else 1.0))
-    if balance == "barker":
-        inverse = floor + inverse
-    elif balance == "min":
-        inverse = jnp.maximum(floor, inverse)
-    elif balance == "max":
-        inverse = jnp.minimum(floor, inverse)
-    return jnp.where(inverse < 1 / LEAST, inverse, 1 / LEAST)  # also if it is NaN
-
-
-def weight(x, scale, balance):
-    """Weights relative to the unit: zero is zero, and NaN where the input is NaN."""
-    inverse = inverse_weight(x, scale, balance)
-    return spoiled(x, jnp.where(weightless(x, balance), 0.0, 1.0 / inverse))
-
-
-def weightless(x, balance):
-    """Whether the weight is zero: max(1, t) never is."""
-    return (x == -jnp.inf) & (balance != "max")
-
-
-def log_weight(x, balance):
-    """The logarithm of a weight, not relative to anything."""
-    if balance == "barker":
-        return jnp.minimum(x, 0.0) - jnp.log1p(jnp.exp(-jnp.abs(x)))
-    if balance == "min":
-        return jnp.minimum(x, 0.0)
-    if balance == "max":
-        return jnp.maximum(x, 0.0)
-    return x * (0.5 if balance == "sqrt" else 1.0)
-
-
-def log_unit(scale, balance):
-    """The logarithm of the weight that `weight` counts as 1."""
-    return scale[0] * (0.5 if balance == "sqrt" else 1.0)
-
-
 def log_add(a, b):
     """log(exp(a) + exp(b))."""
     most, least = jnp.maximum(a, b), jnp.minimum(a, b)
     return jnp.where(least > -jnp.inf, most + jnp.log1p(jnp.exp(least - most)), most)
-
-
-def spoiled(x, value):
-    """The value, or NaN where the input it was made from is NaN."""
-    return jnp.where(x == x, value, jnp.nan)
 
 
 def over_tiles(size, tile, body, initial, together=TOGETHER):

@@ -6,44 +6,43 @@ from jax import lax
 
 from hopscale.native.pallas import parts
 
-# Beside weights below this, those that count as the least of all would show.
+# Weights below this are scored by logarithms: some underflow.
 TINY = 2.0**-80
 ASK = np.float32(1e30)  # in place of a step's score: to be found by logarithms
 
 
 def score_path(
-    length, input_ref, sites_ref, chosen_ref, scale=None, rest=None,
-    *, n, tile, block, path, balance,
+    length, input_ref, sites_ref, chosen_ref, unit=None, rest=None,
+    *, n, tile, block, path, weighing,
 ):  # fmt: skip
     """The log-probability of a path: "forwards", "backwards", or "repeated", with replacement.
 
-    `scale`, the unit of weights, and `rest`, the weight of the sites that were not chosen, are
-    found by going over all sites, unless given.
+    `unit`, of weights, and `rest`, the weight of the sites that were not chosen, are
+    found by going over all sites, unless given; so is `rest` if it is NaN.
     """
     without = path != "repeated"
 
-    def over_sites(update, initial):
-        """Fold `update(value, inputs, sites)` over all sites."""
+    def weigh(unit):
+        """The weight of the rest, and the largest input of all."""
 
-        def body(at, value):
-            return update(value, parts.load(input_ref, at, at < n, -jnp.inf), at)
+        def add(at, state):
+            total, most = state
+            x, counted = parts.load(input_ref, at, at < n, -jnp.inf), at < n
+            if without:
+                # Chosen weight is left out, not taken off: it may be nearly all there is.
+                counted = counted & ~parts.load(chosen_ref, at, at < n, True)
+            weights = weighing.weight(x, unit)
+            return total + jnp.where(counted, weights, 0.0), jnp.maximum(most, x)
 
-        return parts.over_tiles(n, tile, body, jnp.full(tile, initial, jnp.float32))
+        nothing = jnp.zeros(tile, jnp.float32), jnp.full(tile, -jnp.inf, jnp.float32)
+        total, most = parts.over_tiles(n, tile, add, nothing)
+        return jnp.sum(total), jnp.max(most)
 
-    if scale is None:
-        top = over_sites(lambda most, x, at: jnp.maximum(most, x), -np.inf)
-        scale = parts.scale(top, balance)
-
-    def add(total, x, at):
-        # Chosen weight is left out, not taken off: it may be nearly all there is.
-        counted = at < n
-        if without:
-            counted = counted & ~parts.load(chosen_ref, at, at < n, True)
-        weights = parts.weight(x, scale, balance)
-        return total + jnp.where(counted, weights, 0.0)
-
-    if rest is None:
-        rest = jnp.sum(over_sites(add, 0.0))
+    if unit is None:
+        unit, rest = weighing.in_unit(weigh)
+    else:
+        unknown = (rest != rest).astype(jnp.int32)
+        rest = lax.fori_loop(np.int32(0), unknown, lambda *_: weigh(unit)[0], rest)
 
     def score(step, sums):
         left, log_prob = sums
@@ -52,16 +51,15 @@ def score_path(
         site = parts.load(sites_ref, length - 1 - r if path == "forwards" else r, here, 0)
         x = parts.load(input_ref, site, here, 0.0)
         if without:
-            inverse = parts.spoiled(x, parts.inverse_weight(x, scale, balance))
-            weights = jnp.where(here & ~parts.weightless(x, balance), 1.0 / inverse, 0.0)
-            steps = -jnp.log(inverse) - jnp.log(left + jnp.cumsum(weights))
-            steps = jnp.where((weights > 0.0) & (weights < TINY), ASK, steps)
+            weights = jnp.where(here, weighing.weight(x, unit), 0.0)
+            steps = jnp.log(weights) - jnp.log(left + jnp.cumsum(weights))
+            steps = jnp.where(weights < TINY, ASK, steps)
             if n > block:  # more sites may follow
                 left = left + jnp.sum(weights)
         else:
-            log_weight = parts.log_weight(x, balance) - parts.log_unit(scale, balance)
+            log_weight = weighing.log_weight(x) - weighing.log_unit(unit)
             steps = log_weight - jnp.log(left)
-        steps = jnp.where(parts.weightless(x, balance), -jnp.inf, steps)
+        steps = jnp.where(weighing.weightless(x), -jnp.inf, steps)
         return left, log_prob + jnp.sum(jnp.where(here, steps, 0.0))
 
     start = rest, jnp.float32(0.0)
@@ -70,20 +68,20 @@ def score_path(
 
         def slowly(_, log_prob):
             refs = input_ref, sites_ref, chosen_ref
-            return _path_by_logarithms(*refs, length, n, tile, path == "backwards", balance)
+            return _path_by_logarithms(*refs, length, n, tile, path == "backwards", weighing)
 
         asked = (log_prob > 0.5 * ASK).astype(jnp.int32)
         log_prob = lax.fori_loop(np.int32(0), asked, slowly, log_prob)
-    return jnp.where(scale[0] < jnp.inf, log_prob, jnp.nan)  # infinite weights
+    return jnp.where(unit[0] < jnp.inf, log_prob, jnp.nan)  # infinite weights
 
 
-def _path_by_logarithms(input_ref, sites_ref, chosen_ref, length, n, tile, backwards, balance):
+def _path_by_logarithms(input_ref, sites_ref, chosen_ref, length, n, tile, backwards, weighing):
     """A path's score one site after the other, in logarithms: slow, and nothing is too small."""
 
     def add(at, sums):
         x = parts.load(input_ref, at, at < n, -jnp.inf)
         taken = parts.load(chosen_ref, at, at < n, True)
-        return parts.log_add(sums, jnp.where(taken, -jnp.inf, parts.log_weight(x, balance)))
+        return parts.log_add(sums, jnp.where(taken, -jnp.inf, weighing.log_weight(x)))
 
     lanes = parts.over_tiles(n, tile, add, jnp.full(tile, -jnp.inf, jnp.float32), together=1)
     most = jnp.max(lanes)
@@ -91,7 +89,7 @@ def _path_by_logarithms(input_ref, sites_ref, chosen_ref, length, n, tile, backw
 
     def score(r, sums):
         left, log_prob = sums
-        own = parts.log_weight(input_ref[sites_ref[r if backwards else length - 1 - r]], balance)
+        own = weighing.log_weight(input_ref[sites_ref[r if backwards else length - 1 - r]])
         left = parts.log_add(left, own)
         return left, log_prob + jnp.where(own > -jnp.inf, own - left, -jnp.inf)
 

@@ -8,19 +8,21 @@ sites that were chosen, so nobody clears all of them. What one thread has writte
 a barrier.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 
 from hopscale.native import reference
 from hopscale.native.pallas import parts
+from hopscale.native.pallas.weights import Weighing
 
 NEVER = np.float32(2.0**30)  # the number of a draw that has not come
 FIRST = np.int32(0)  # the number of the first round
-IN_REGISTERS = 1024  # columns, of which all rows' values can be held
 
 
 class Chain(NamedTuple):
@@ -34,8 +36,8 @@ class Chain(NamedTuple):
     n: int
     tile: int
     block: int
-    balance: str
-    interpret: bool
+    held: int
+    weighing: Weighing
 
     @property
     def width(self) -> int:
@@ -46,31 +48,44 @@ class Chain(NamedTuple):
         return -(-self.n // self.width)
 
     def barrier(self):
-        if not self.interpret:
+        if not self.weighing.interpret:
             plgpu.debug_barrier()
 
     def left(self, at, turn):
         """Which sites the round of this number may draw: not those of rounds before it.
 
-        All draws of a round are by the same weights, also those of sites that it has chosen. The
-        first round loads nothing for it.
+        All draws of a round are by the same weights, also those of sites that it has chosen.
         """
-        asked = (at < self.n) & (turn > 0)
+        asked = at < self.n
+        if turn is FIRST:
+            return asked
         now = parts.load(self.marks, at, asked, NEVER) == mark_of(turn)
-        return (at < self.n) & (~parts.load(self.chosen, at, asked, False) | now)
+        return asked & (~parts.load(self.chosen, at, asked, True) | now)
 
     def values(self, at):
         return parts.load(self.input, at, at < self.n, -jnp.inf)
 
-    def weights(self, at, turn, scale, values=None):
+    def weights(self, at, turn, unit):
         """The weights of the sites that this round may draw; zero for the others."""
-        values = self.values(at) if values is None else values
-        weights = parts.weight(values, scale, self.balance)
+        weights = self.weighing.weight(self.values(at), unit)
         return jnp.where(self.left(at, turn), weights, 0.0)
 
     def over_tiles(self, size, body, initial, together=parts.TOGETHER):
         """Fold `body(at, value)` over the places below `size`."""
         return parts.over_tiles(size, self.tile, body, initial, together)
+
+    def over_rows(self, column, body, initial):
+        """Fold `body(at, value)` over the sites in these columns, a few rows at a time."""
+        together = min(pl.next_power_of_2(self.rows), max(1, self.held // column.size))
+
+        def some(turn, value):
+            row = turn * together + lax.broadcasted_iota(jnp.int32, (together, column.size), 0)
+            return body(row * self.width + column[None, :], value)
+
+        turns = -(-self.rows // together)
+        if turns == 1:
+            return some(np.int32(0), initial)
+        return lax.fori_loop(np.int32(0), np.int32(turns), some, initial)
 
     def first_of(self, at, number, mask):
         """Which of these draws, numbered in order, is the first of those on its site."""
@@ -82,7 +97,7 @@ class Chain(NamedTuple):
 
     def _note(self, at, number, mask):
         """Lower the marks of these sites to the numbers of the draws that fell on them."""
-        if self.interpret:  # whose atomic operations know neither masks nor repeats
+        if self.weighing.interpret:  # whose atomic operations know neither masks nor repeats
             marks = self.marks[...]  # pyright: ignore
             self.marks[...] = marks.at[jnp.where(mask, at, self.n)].min(number, mode="drop")  # pyright: ignore
         else:
@@ -95,73 +110,60 @@ def mark_of(turn):
 
 
 class Table(NamedTuple):
-    """What a draw needs beside the sums in memory: the unit of weights, and the sum of all."""
+    """What a draw needs beside the sums in memory: the unit of weights, and their sums."""
 
-    scale: tuple[Array, Array]
-    top: Array
+    unit: tuple[Array, Array]
+    total: Array  # of the weights
+    top: Array  # the same in whole parts
     usable: Array
 
 
 def tabulate(chain: Chain, turn) -> Table:
     """Whole sums over the columns, of the weights of all sites that are left, to memory."""
-    short = chain.width <= min(chain.tile, IN_REGISTERS)
-    values = [None] * chain.rows
-    if short:
-        column = lax.iota(jnp.int32, chain.tile)
-        values = [chain.values(row * chain.width + column) for row in range(chain.rows)]
+    column = lax.iota(jnp.int32, chain.tile)
+    nothing = jnp.zeros(chain.tile, jnp.float32), jnp.full(chain.tile, -jnp.inf, jnp.float32)
+    in_registers = chain.width <= chain.tile
 
-    def larger(at, most, x):
-        return jnp.maximum(most, jnp.where(chain.left(at, turn) & (x == x), x, -jnp.inf))
+    def weigh(unit):
+        def down(column, sums):
+            return chain.over_rows(column, partial(_add, chain, turn, unit), sums)
 
-    most = jnp.full(chain.tile, -jnp.inf, jnp.float32)
-    if short:
-        for row, x in enumerate(values):
-            most = larger(row * chain.width + column, most, x)
-    else:
-        most = chain.over_tiles(chain.n, lambda at, most: larger(at, most, chain.values(at)), most)
-    scale = parts.scale(most, chain.balance)
+        if in_registers:
+            sums, most = down(column, nothing)
+            sums = jnp.where(column < chain.width, sums, 0.0)
+        else:
+            sums, most = chain.over_tiles(chain.width, down, nothing, 1)
+        return jnp.sum(sums), jnp.max(most), sums
 
-    def down(column):
-        sums = jnp.zeros(chain.tile, jnp.float32)
-        for row, x in enumerate(values):
-            sums = sums + chain.weights(row * chain.width + column, turn, scale, x)
-        return sums
+    unit, total, sums = chain.weighing.in_unit(weigh, nothing[:1])
+    usable = (total > 0.0) & (total < jnp.inf) & (unit[0] < jnp.inf)
+    factor = jnp.where(usable, np.float32(reference.PARTS) / total, 0.0)
 
-    return _accumulate(chain, scale, down)
-
-
-def _accumulate(chain: Chain, scale, down) -> Table:
-    """The table of sums down the columns: `down(column)`, for a tile of columns."""
-
-    def measure(total):
-        usable = (total > 0.0) & (total < jnp.inf) & (scale[0] < jnp.inf)
-        return usable, jnp.where(usable, np.float32(reference.PARTS) / total, 0.0)
-
-    def write(column, sums, factor, before):
-        whole = (sums * factor).astype(jnp.int32)
+    def write(column, before, sums=None):
+        if sums is None:
+            add = partial(_add, chain, turn, unit)
+            sums, _ = chain.over_rows(column, add, nothing)
+        # Sums that are not usable may be NaN, which no whole number is.
+        whole = (jnp.where(usable, sums, 0.0) * factor).astype(jnp.int32)
         edges = before + jnp.cumsum(whole, dtype=jnp.int32)
         parts.store(chain.edges, column, edges, column < chain.width)
         return before + jnp.sum(whole, dtype=jnp.int32)
 
-    zero = jnp.int32(0)
-    if chain.width <= chain.tile:
-        column = lax.iota(jnp.int32, chain.tile)
-        sums = jnp.where(column < chain.width, down(column), 0.0)
-        usable, factor = measure(jnp.sum(sums))
-        # Sums that are not usable may be NaN, which no whole number is.
-        top = write(column, jnp.where(usable, sums, 0.0), factor, zero)
+    if in_registers:
+        top = write(column, jnp.int32(0), sums)
     else:
-        lanes = jnp.zeros(chain.tile, jnp.float32)
-        # One tile of columns at a time has as many loads as it has rows.
-        lanes = chain.over_tiles(chain.width, lambda column, sums: sums + down(column), lanes, 1)
-        usable, factor = measure(jnp.sum(lanes))
-
-        def again(column, before):
-            return write(column, jnp.where(usable, down(column), 0.0), factor, before)
-
-        top = chain.over_tiles(chain.width, again, zero, 1)
+        top = chain.over_tiles(chain.width, write, jnp.int32(0), 1)
     chain.barrier()
-    return Table(scale=scale, top=top, usable=usable)
+    return Table(unit=unit, total=total, top=top, usable=usable)
+
+
+def _add(chain: Chain, turn, unit, at, state):
+    """The weights of some rows added to sums down the columns; and the largest value of each."""
+    sums, most = state
+    left = chain.left(at, turn)
+    x = jnp.where(left, chain.values(at), -jnp.inf)
+    weights = jnp.where(left, chain.weighing.weight(x, unit), 0.0)
+    return sums + jnp.sum(weights, axis=0), jnp.maximum(most, jnp.max(x, axis=0))
 
 
 def draw(chain: Chain, table: Table, key, number, turn):
@@ -173,10 +175,10 @@ def draw(chain: Chain, table: Table, key, number, turn):
         beyond = parts.load(chain.edges, column + (half - 1)) <= level
         column = jnp.where(beyond, column + half, column)
         half //= 2
-    upto, sums = jnp.zeros(number.shape, jnp.float32), []
-    for row in range(chain.rows):
-        upto = upto + chain.weights(row * chain.width + column, turn, table.scale)
-        sums.append(upto)
-    goal = parts.uniform_number(parts.random_bits(key, 2 * number + 1)) * upto
-    row = sum((s <= goal).astype(jnp.int32) for s in sums)
+    shape = pl.next_power_of_2(chain.rows), number.size
+    row = lax.broadcasted_iota(jnp.int32, shape, 0)
+    weights = chain.weights(row * chain.width + column[None, :], turn, table.unit)
+    upto = jnp.cumsum(weights, axis=0)
+    goal = parts.uniform_number(parts.random_bits(key, 2 * number + 1)) * jnp.max(upto, axis=0)
+    row = jnp.sum((upto <= goal[None, :]).astype(jnp.int32), axis=0, dtype=jnp.int32)
     return jnp.minimum(jnp.minimum(row, chain.rows - 1) * chain.width + column, chain.n - 1)

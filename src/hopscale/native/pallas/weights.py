@@ -1,0 +1,105 @@
+"""Weights of sites within kernels: of log-ratios, in a unit that suits them."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental.pallas import triton as plgpu
+
+# Sums of weights between these bounds, and no weight beyond them, need no other unit.
+PLENTY, TOO_MUCH = np.float32(2.0**-20), np.float32(2.0**60)
+PER_BIT = np.float32(1.0 / np.log(2.0))
+
+
+class Weighing(NamedTuple):
+    """g, by name: "barker", "sqrt", "min", "max", or "none" for inputs that are log-weights.
+
+    A weight is two or three machine instructions on a GPU: it is within a few units in the last
+    place. Where the input is NaN, so is the weight; it is zero for -inf, and where it underflows.
+    """
+
+    name: str
+    interpret: bool = True  # as plain JAX, on any device
+
+    def unit(self, largest):
+        """The input whose weight is the unit, for this largest one; and the unit over weight 1."""
+        top = jnp.where(largest > -jnp.inf, largest, 0.0)  # no site has weight: all are alike
+        if self.name in ("barker", "min"):
+            top = jnp.minimum(top, 0.0)
+        elif self.name == "max":
+            top = jnp.maximum(top, 0.0)
+        return top, jnp.exp(top)
+
+    def weight(self, x, unit):
+        """Weights in this unit."""
+        top, one = unit
+        if self.name in ("none", "sqrt"):
+            return self._power((x - top) * (PER_BIT * (0.5 if self.name == "sqrt" else 1.0)))
+        inverse = self._power((top - x) * PER_BIT)
+        if self.name == "barker":
+            return self._over(one + inverse)
+        # NaN stays NaN.
+        beyond = inverse < one if self.name == "min" else inverse > one
+        return self._over(jnp.where(beyond, one, inverse))
+
+    def weightless(self, x):
+        """Whether the weight is zero: max(1, t) never is."""
+        return (x == -jnp.inf) & (self.name != "max")
+
+    def log_weight(self, x):
+        """The logarithm of a weight in the unit 1."""
+        if self.name == "barker":
+            return jnp.minimum(x, 0.0) - jnp.log1p(jnp.exp(-jnp.abs(x)))
+        if self.name == "min":
+            return jnp.minimum(x, 0.0)
+        if self.name == "max":
+            return jnp.maximum(x, 0.0)
+        return x * (0.5 if self.name == "sqrt" else 1.0)
+
+    def log_unit(self, unit):
+        """The logarithm of the weight that `weight` counts as 1."""
+        return unit[0] * (0.5 if self.name == "sqrt" else 1.0)
+
+    def in_unit(self, weigh, initial=()):
+        """Sums of weights in a unit that suits them; the unit comes first.
+
+        Args:
+            weigh: of a unit, gives the sum of all weights, the largest of their inputs, and
+                whatever else is asked for. Weights are summed as they are, in the unit 1, and once
+                more in that of the largest only where they are all small, or some are large.
+            initial: of the shapes of what else is asked for.
+        """
+
+        def once(state):
+            unit, turn, *_ = state
+            total, largest, *more = weigh(unit)
+            suits = (total >= PLENTY) & (total <= TOO_MUCH)
+            suits = suits & (self.log_weight(largest) <= np.log(TOO_MUCH))
+            again = (turn == 0) & ~suits
+            better = self.unit(largest)
+            unit = tuple(jnp.where(again, a, b) for a, b in zip(better, unit, strict=True))
+            return unit, 2 - again.astype(jnp.int32), total, *more
+
+        begin = (jnp.float32(0.0), jnp.float32(1.0)), jnp.int32(0), jnp.float32(0.0), *initial
+        unit, _, *sums = lax.while_loop(lambda state: state[1] < 2, once, begin)
+        return unit, *sums
+
+    def _power(self, x):
+        """2^x."""
+        return jnp.exp2(x) if self.interpret else _instruction("ex2.approx.ftz.f32", x)
+
+    def _over(self, x):
+        """1 / x."""
+        return 1.0 / x if self.interpret else _instruction("rcp.approx.ftz.f32", x)
+
+
+def _instruction(name, x):
+    """A machine instruction on each number."""
+    shape = [jax.ShapeDtypeStruct(x.shape, jnp.float32)]
+    asm = f"{name} $0, $1;"
+    (y,) = plgpu.elementwise_inline_asm(
+        asm, args=[x], constraints="=f,f", pack=1, result_shape_dtypes=shape
+    )
+    return y
