@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import jaxlib.version
 import numpy as np
 import pytest
+from jax._src.pallas.triton import lowering
 
 from hopscale.native import gpu, reference
 
@@ -79,7 +80,15 @@ def test_long_chains(balance, length):
 
 def test_knobs_change_nothing():
     keys, x, lengths = case(100, 31)
-    knobs = {"shares": 7, "rows": 16, "columns": 16, "stride": 128, "block": 128, "draws": 64, "held": 256}
+    knobs = {
+        "shares": 7,
+        "rows": 16,
+        "columns": 16,
+        "stride": 128,
+        "block": 128,
+        "draws": 64,
+        "held": 256,
+    }
 
     ours = chains(gpu.race, balance="sqrt", knobs=KNOBS)(keys, x, lengths)
     others = chains(gpu.race, balance="sqrt", knobs=KNOBS._replace(**knobs))(keys, x, lengths)
@@ -187,7 +196,15 @@ def test_settle(path):
     reason="this version of JAX lowers for CUDA only where there is a GPU",
 )
 @pytest.mark.parametrize("n", [100, 100_000])
-def test_lowers_for_cuda(n):
+def test_lowers_for_cuda(n, monkeypatch):
+    lower = lowering.lower_jaxpr_to_triton_module
+
+    def verified(*args, **settings):
+        result = lower(*args, **settings)
+        assert result.module.operation.verify()  # types that do not fit raise here
+        return result
+
+    monkeypatch.setattr(lowering, "lower_jaxpr_to_triton_module", verified)
     key = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 4))
     x = jax.ShapeDtypeStruct((4, n), jnp.float32)
     sites = jax.ShapeDtypeStruct((4, n), jnp.int32)

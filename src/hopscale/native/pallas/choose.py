@@ -36,7 +36,7 @@ def clear(chain: Chain):
 class Weights(NamedTuple):
     """What the first round knows of all weights: their unit, their sum, and that of the chosen."""
 
-    unit: tuple[Array, Array]
+    unit: tuple[Array, ...]
     total: Array
     taken: Array
 

@@ -112,7 +112,7 @@ def mark_of(turn):
 class Table(NamedTuple):
     """What a draw needs beside the sums in memory: the unit of weights, and their sums."""
 
-    unit: tuple[Array, Array]
+    unit: tuple[Array, ...]
     total: Array  # of the weights
     top: Array  # the same in whole parts
     usable: Array
