@@ -128,9 +128,10 @@ INLINE float uniform_number(uint32_t word) {
   return v < 1.0f - 0x1p-24f ? v : 1.0f - 0x1p-24f;
 }
 
-// exp(x) for |x| <= 80, to about two units in the last place; NaN stays NaN, and other x give some
+// exp(x) for |x| <= 80, to under three units in the last place; NaN stays NaN, and other x give some
 // number or other. x = k log 2 + r: adding 1.5 * 2^23 rounds to the integer k, and leaves it in the
-// low bits, from where it is shifted into an exponent.
+// low bits, from where it is shifted into an exponent. For exp(r), of the polynomials
+// 1 + r + r^2 (a + b r + c r^2 + d r^3) the one whose largest relative error is least, 1.03e-7.
 template <typename Float, typename Word>  // one number, or a vector of them
 INLINE Float exponential_of(Float x) {
   constexpr float round = 0x1.8p23f, log2_high = 0x1.62e4p-1f, log2_low = 1.42860677e-6f;
@@ -138,8 +139,7 @@ INLINE Float exponential_of(Float x) {
   const Float k = shifted - round;
   const Float r = (x - k * log2_high) - k * log2_low;
   const Float square = r * r;
-  Float sum = square * (1.0f / 720) + (r * (1.0f / 120) + 1.0f / 24);
-  sum = square * sum + (r * (1.0f / 6) + 0.5f);
+  Float sum = square * (r * 8.31474593e-3f + 4.18904371e-2f) + (r * 0.166670899f + 0.499992306f);
   sum = square * sum + (r + 1.0f);
   return sum * bit_cast<Float>((bit_cast<Word>(shifted) << 23) + 0x3F800000u);
 }

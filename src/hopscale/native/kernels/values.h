@@ -12,14 +12,13 @@ constexpr float kLeastTotal = 0x1p-60f, kMostTotal = 0x1p60f;
 
 INLINE bool fits(float total) { return (total >= kLeastTotal) & (total <= kMostTotal); }
 
-// log-ratios (sites, values), and the present value of each site. Weights are as they are, not
-// relative to the largest.
+// log-ratios (sites, values), and the present value of each site.
 struct Values {
   const float* s;
   const int8_t* here;
   size_t n, values;
   Balance balance;
-  Scale scale{0.0f, balance};
+  Plain scale = {};
 };
 
 // The log of the summed weights of a site, in double precision: small ones are not lost.
@@ -32,8 +31,8 @@ inline double log_total_slowly(const Values& of, size_t site) {
 }
 
 template <Balance balance>
-INLINE void plain_weights(const Scale& given, const float* s, size_t count, float* w) {
-  const Scale scale = given;
+INLINE void plain_weights(const Plain& given, const float* s, size_t count, float* w) {
+  const Plain scale = given;
 #pragma GCC ivdep
   for (size_t j = 0; j < count; ++j) w[j] = weight<balance>(s[j], scale);
 }

@@ -10,14 +10,23 @@
 
 namespace hopscale {
 
+// The largest argument of an exponential: a variable, so that compilers bound by one instruction.
+struct Bound {
+  float most = 80.0f;
+};
+
+// Weights as they are.
+struct Plain : Bound {
+  static constexpr float shift = 0.0f, one = 1.0f, factor = 1.0f;
+};
+
 // What weights are relative to: w = g(s) / exp(shift). Barker's, being at most 1, are scaled only
 // if all of them are small: exp(-shift) / (1 + exp(-s)) = 1 / (exp(shift) + exp(shift - s)). Weights
 // given as they are, all positive, are multiplied by a power of two.
-struct Scale {
+struct Scale : Bound {
   Balance balance;
   float shift, one, factor;
-  float most = 80.0f;  // a variable, so that compilers bound by it in one instruction
-  bool usable;         // false: only logarithms will do
+  bool usable;  // false: only logarithms will do
 
   Scale(float largest, Balance kind)
       : balance(kind),
@@ -33,8 +42,8 @@ struct Weights {
   bool usable;
 };
 
-template <Balance balance>
-INLINE float weight(float s, const Scale& scale) {
+template <Balance balance, typename Relative>  // Plain or Scale
+INLINE float weight(float s, const Relative& scale) {
   if (balance == kWeight) return s * scale.factor;
   float x = s - scale.shift;
   if (balance == kSqrt) x *= 0.5f;
@@ -60,9 +69,9 @@ INLINE float weight(float s, const Scale& scale) {
     call;                                                 \
   }
 
-template <Balance balance>
-INLINE double add_weights(const Scale& given, const float* s, const uint8_t* taken, size_t n) {
-  const Scale scale = given;
+template <Balance balance, typename Relative>
+INLINE double add_weights(const Relative& given, const float* s, const uint8_t* taken, size_t n) {
+  const Relative scale = given;  // a copy, which no store can change
   double total = 0;
   for (size_t i = 0; i < n; i += kRun) {
     const size_t end = std::min(n, i + kRun);
