@@ -64,6 +64,18 @@ def _most(cell: Cell) -> int:
     return max(1, min(SITES[platform] // sites, CHAINS // cell.chains))
 
 
+def program_size(cells: list[Cell]) -> int:
+    """For how many cells to compile the program that runs these.
+
+    On a GPU to compile takes longer than to run a few cells more: sizes are rounded up to three
+    binary digits, so that one program does for many batches.
+    """
+    count = len(cells)
+    step = 1 << max(0, count.bit_length() - 3)
+    rounded = -(-count // step) * step
+    return count if jax.default_backend() == "cpu" else min(rounded, max(count, _most(cells[0])))
+
+
 class Batch:
     """Cells of one shape, compiled."""
 

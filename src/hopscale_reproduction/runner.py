@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hopscale.host import interruptible
-from hopscale_reproduction.batch import Batch, split
+from hopscale_reproduction.batch import Batch, program_size, split
 from hopscale_reproduction.cells import AnyCell, digest
 from hopscale_reproduction.experiment import Context, Experiment, OutOfTimeError, Procedure
 from hopscale_reproduction.store import Store
@@ -185,7 +185,7 @@ class _Batches:
             mine = self._store.claim(keys)
             if mine:
                 chosen = [cell for key, cell in keys.items() if key in mine]
-                return ahead.submit(Batch, chosen, len(cells))
+                return ahead.submit(Batch, chosen, program_size(cells))
         return None
 
     def _tick(self, batch: Batch, steps: int) -> bool:

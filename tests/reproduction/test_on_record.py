@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from hopscale_reproduction import exchange
+from hopscale_reproduction.cells import GRID
 from hopscale_reproduction.criteria import BEYOND, WITHIN
-from hopscale_reproduction.experiments.sampling import comparison
+from hopscale_reproduction.experiments.sampling import comparison, plan
+from hopscale_reproduction.experiments.sampling.sources import best_of
 from hopscale_reproduction.experiments.table2 import results as table2
 from hopscale_reproduction.places import Column, Method
 from hopscale_reproduction.report.writing import claims
@@ -56,6 +58,29 @@ def test_the_table_is_what_the_results_on_record_give(tmp_path):
             assert float(printed) == entry.printed
             digits = len(ours.partition(".")[2])
             assert float(ours) == pytest.approx(entry.ours.mean, abs=0.51 * 10**-digits)
+
+
+def test_the_rates_that_are_run_have_the_best_of_all(tmp_path):
+    """On the grids of which all rates are on record, and to within what chance makes of a top."""
+    with Store(tmp_path / "s.sqlite") as store:
+        exchange.read(store, ROOT / "docs" / "results" / "paper.csv")
+        found = {}
+        for cell in plan.cells("ising", "paper", lambda cell: store.get(cell.settings())):
+            found[cell] = store.get(cell.settings())
+    rows = {}
+    for cell in found:
+        if cell.role == GRID:
+            rows.setdefault(cell.but(rate=None), []).append(cell)
+    complete = [row for row in rows.values() if len(row) > 30]
+    assert len(complete) > 10
+    for row in complete:
+        results: dict = {}
+        while asked := [c for c in plan.needed(row, 5, results.get) if c not in results]:
+            results |= {cell: found[cell] for cell in asked}
+        for name in ("ejd", "ess"):
+            ((_, part),) = best_of([(cell, results.get(cell)) for cell in row], name)
+            assert part[name] >= 0.98 * max(found[cell][name] for cell in row)
+        assert len(results) < 0.5 * len(row)
 
 
 @pytest.mark.parametrize("shown", ["static MNIST", "dynamic MNIST", "Omniglot"])

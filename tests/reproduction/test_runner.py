@@ -23,6 +23,7 @@ from hopscale_reproduction.experiment import Experiment
 from hopscale_reproduction.experiments import EXPERIMENTS, finite, named
 from hopscale_reproduction.experiments.near_fair import RATES, best_rate
 from hopscale_reproduction.experiments.sampling import plan
+from hopscale_reproduction.experiments.sampling.sources import best_of
 from hopscale_reproduction.runner import Runner
 from hopscale_reproduction.store import Store
 
@@ -107,7 +108,8 @@ def test_names_and_groups():
 @pytest.mark.parametrize("profile", ["quick", "paper"])
 def test_cells_of_an_experiment_can_be_built(profile):
     for experiment in EXPERIMENTS:
-        done = {"acceptance": 0.9, "diverged": True}
+        done = {"acceptance": 0.9, "diverged": True, "ejd": 1.0, "ess": 1.0}
+        done |= {"ejd_error": 0.1, "ess_error": 0.1}
         cells: list[Any] = list(experiment.cells(profile, lambda cell, done=done: done))
         assert len(set(cells)) == len(cells) or experiment.name == "readings"
         runs = [cell for cell in cells if cell.kind == "run"]
@@ -123,6 +125,22 @@ def test_the_grid_goes_down_in_steps_from_the_rate_at_one():
     rates = [c.rate or 0 for c in plan.grid(single, 0.02, lambda cell: {"acceptance": 0.99})]
     np.testing.assert_allclose(rates, 0.99 - 0.02 * np.arange(1, 49), atol=1e-9)
     assert min(rates) >= 0.03
+
+
+@pytest.mark.parametrize("top", [0.05, 0.234, 0.574, 0.9])
+def test_few_rates_decide_the_best(top):
+    """Those that are asked for after each other end at the top of a curve that has one."""
+    single = table_cell("bernoulli", 100, "C2", "lbp", "barker")
+    results = {single: {"acceptance": 0.99}}
+    row = plan.grid(single, 0.02, results.get)
+    while asked := [c for c in plan.grid(single, 0.02, results.get, every=5) if c not in results]:
+        for cell in asked:
+            value = 1.0 - (cell.rate - top) ** 2
+            results[cell] = {"ejd": value, "ess": value, "ejd_error": 0.0, "ess_error": 0.0}
+    done = [(cell, results.get(cell)) for cell in row]
+    ((best, _),) = best_of(done, "ejd")
+    assert best == min(row, key=lambda cell: abs(cell.rate - top))
+    assert len(results) - 1 < 0.4 * len(row)
 
 
 def test_the_papers_grid_has_all_cells():

@@ -143,14 +143,15 @@ def race_values(key, ratios, here, length, *, balance, knobs: Knobs = DEFAULT):
         [(n, here.dtype), (1, jnp.float32)],
         knobs,
         warps=4,
-        aliases={5: 0},
         n=n,
         values=values,
+        block=min(_draws(n), max(32, knobs.held // pl.next_power_of_2(values))),
         weighing=weighing,
     )
-    arrays = jax.random.key_data(key), jnp.reshape(length, 1), jnp.ravel(ratios), here, sites
-    drawn, log_prob_of_values = call(*arrays, here)
-    return sites, chosen, drawn, log_prob + log_prob_of_values[0]
+    scalars = jnp.reshape(length, 1), jnp.reshape(log_prob, 1)
+    arrays = jax.random.key_data(key), *scalars, jnp.ravel(ratios), here, sites
+    drawn, log_prob = call(*arrays)
+    return sites, chosen, drawn, log_prob[0]
 
 
 def odd(sites, length, *, knobs: Knobs = DEFAULT):

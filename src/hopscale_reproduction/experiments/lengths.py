@@ -55,7 +55,9 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
                         single, tuned = single_and_tuned(cell)
                         yield from (single, tuned)
                         if instance == 0 and _has_own_grid(single, profile):
-                            yield from plan.grid(single, plan.PLANS[profile].step[sampler], find)
+                            design = plan.PLANS[profile]
+                            step = design.step[sampler]
+                            yield from plan.grid(single, step, find, every=design.every)
 
 
 def _has_own_grid(cell: Cell, profile: str) -> bool:

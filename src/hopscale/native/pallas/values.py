@@ -11,15 +11,14 @@ from hopscale.native.pallas.weights import Weighing
 
 
 def draw_values(
-    key_ref, length_ref, ratios_ref, present_ref, sites_ref, _, drawn_ref, log_prob_ref,
-    *, n, values, weighing: Weighing,
+    key_ref, length_ref, log_prob_ref, ratios_ref, present_ref, sites_ref, drawn_ref, result_ref,
+    *, n, values, block, weighing: Weighing,
 ):  # fmt: skip
-    """A new value for each of the sites in order; and the log-probability of all of them.
+    """A new value for each of the sites in order; their log-probability, added to a given one.
 
-    `drawn_ref` begins as the present values: sites that are not chosen keep theirs.
+    What is drawn for the sites that were not chosen is left as it happens to be in memory.
     """
     length = jnp.clip(length_ref[0], 0, n)
-    block = min(reference.DRAWN_TOGETHER, pl.next_power_of_2(n))
     lane = lax.iota(jnp.int32, block)
     value = lax.broadcasted_iota(jnp.int32, (pl.next_power_of_2(values), block), 0)
 
@@ -36,8 +35,7 @@ def draw_values(
         weights = jnp.where(possible, weights, 0.0)
         upto = jnp.cumsum(weights, axis=0)
         total = jnp.max(upto, axis=0)
-        key = parts.fold_in((key_ref[0], key_ref[1]), _block_number(turn))
-        goal = parts.uniform_number(parts.random_bits(key, lane)) * total
+        goal = parts.uniform_number(_random_bits(key_ref, number)) * total
         found = jnp.sum((upto <= goal[None, :]).astype(jnp.int32), axis=0, dtype=jnp.int32)
         # Where rounding leaves none beyond, and where nothing has weight: the heaviest.
         heaviest = jnp.min(jnp.where(x == top[None, :], value, values), axis=0)
@@ -49,9 +47,13 @@ def draw_values(
         return log_prob + jnp.sum(jnp.where(counted, steps, 0.0))
 
     blocks = parts.ceil_div(length, block)
-    log_prob_ref[0] = lax.fori_loop(np.int32(0), blocks, some, jnp.float32(0.0))
+    result_ref[0] = lax.fori_loop(np.int32(0), blocks, some, log_prob_ref[0])
 
 
-def _block_number(turn):
-    """What is folded into the key for a block of draws."""
-    return np.uint32(reference.VALUES) + turn.astype(jnp.uint32)
+def _random_bits(key_ref, number):
+    """The word of each draw: of a key for every so many of them."""
+    together = np.int32(reference.DRAWN_TOGETHER)
+    turn = lax.div(number, together)
+    key = (key_ref[0], key_ref[1])
+    key = parts.fold_in(key, np.uint32(reference.VALUES) + turn.astype(jnp.uint32))
+    return parts.random_bits(key, number - turn * together)

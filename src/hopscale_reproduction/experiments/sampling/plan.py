@@ -1,11 +1,12 @@
 """Sampling from Bernoulli, Ising, FHMM and RBM targets (Section 5.1, Appendix C).
 
 For each sampler X: X-1 keeps R = 1; AX tunes R for the best rate of the theory; GX takes the
-best of all rates a_max - 0.02 k down to 0.03, a_max the rate at R = 1. The rates' cells are also
-the points of the performance curves (Figures 1 to 3 and the appendix's).
+best of all rates a_max - 0.02 k down to 0.03, a_max the rate at R = 1. Efficiency has one top along
+the rates: so every fifth of them is run, and all about the best. The rates' cells are also the
+points of the performance curves (Figures 1 to 3 and the appendix's).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hopscale_reproduction.cells import GRID, Cell, table_cell
@@ -21,8 +22,10 @@ from hopscale_reproduction.design import (
     single_and_tuned,
 )
 from hopscale_reproduction.experiment import Find
+from hopscale_reproduction.values import metric
 
 LOWEST_RATE = 0.03
+NEIGHBOURS = 2  # rates on either side of the best that must be done
 # Chains of a grid that are shorter than those of X-1 and AX. Where jump distances are known to a
 # thousandth after 20,000 draws, and each of 50 rates would take a GPU seconds: the largest sizes.
 # For the FHMM this is also the length that the printed effective sample sizes imply.
@@ -41,6 +44,7 @@ class Plan(NamedTuple):
     configs: tuple[str, ...]
     methods: tuple[tuple[str, str], ...]
     step: dict[str, float]  # between rates, by sampler
+    every: int  # so many of them, away from the best
     reach: dict[tuple[str, str], float]  # of rates around the theory's, by model and sampler
 
 
@@ -52,6 +56,7 @@ PLANS = {
         methods=MAIN,
         # The random walk accepts half as often, so that its rates lie in half the range.
         step={"rwm": 0.04, "lbp": 0.08},
+        every=1,
         # Of the models that cost most, the top of the curve. The random walk does not come near
         # the RBM's equilibrium in so few steps, at any rate.
         reach={
@@ -73,6 +78,7 @@ PLANS = {
         configs=CONFIGS,
         methods=METHODS,
         step={"rwm": 0.02, "gwg": 0.02, "lbp": 0.02},
+        every=5,
         reach={},
     ),
 }
@@ -124,11 +130,14 @@ def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
                 yield from (single, tuned)
                 if instance == 0:
                     reach = plan.reach.get((model, sampler), 1.0)
-                    yield from grid(single, plan.step[sampler], find, reach)
+                    yield from grid(single, plan.step[sampler], find, reach, plan.every)
 
 
-def grid(single: Cell, step: float, find: Find, reach: float = 1.0) -> Iterable[Cell]:
-    """Cells tuned for the rates below that of R = 1, `reach` about the best; none before."""
+def grid(single: Cell, step: float, find: Find, reach: float = 1.0, every: int = 1) -> list[Cell]:
+    """Cells tuned for rates below that of R = 1, `reach` about the theory's; none before.
+
+    Not all of them, if `every` is more than 1: see `needed`.
+    """
     found = find(single)
     if found is None:
         return []
@@ -136,8 +145,26 @@ def grid(single: Cell, step: float, find: Find, reach: float = 1.0) -> Iterable[
     best = BEST_RATE[single.sampler]
     length = GRID_LENGTHS.get((single.model, single.size, single.sampler))
     at_rate = single if length is None else single.but(warmup=length // 2, draws=length // 2)
-    return [
+    row = [
         at_rate.but(rate=round(rate, 4), role=GRID)
         for rate in rates
         if rate >= LOWEST_RATE and abs(rate - best) <= reach
     ]
+    return row if every == 1 else needed(row, every, find)
+
+
+def needed(row: Sequence[Cell], every: int, find: Find) -> list[Cell]:
+    """What decides the best of a row of rates, by jump distance and by effective sample size.
+
+    Every so many of the rates; the neighbours of the best of those done, once the nearest of the
+    former are; and whatever is done.
+    """
+    results = {place: found for place, cell in enumerate(row) if (found := find(cell)) is not None}
+    asked = set(results) | set(range(0, len(row), every))
+    for name in ("ejd", "ess"):
+        efficiency = {k: metric(row[k], found, name)[0] for k, found in results.items()}
+        top = max(efficiency, key=efficiency.__getitem__, default=-1)
+        below = top - top % every
+        if results and all(k in results for k in (below, below + every) if k < len(row)):
+            asked |= set(range(top - NEIGHBOURS, top + NEIGHBOURS + 1))
+    return [cell for place, cell in enumerate(row) if place in asked]

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from hopscale_reproduction.cells import GRID, Cell
 from hopscale_reproduction.criteria import SMALL_BERNOULLI
 from hopscale_reproduction.experiment import Results
+from hopscale_reproduction.experiments.sampling.plan import NEIGHBOURS
 from hopscale_reproduction.places import ALBP, Column, Method, Run, by_place, column_of
 from hopscale_reproduction.snapshot import Snapshot
 from hopscale_reproduction.values import metric
 
 TABLES, INSTANCES, LENGTHS = "tables", "instances", "lengths"
-NEIGHBOURS = 2  # rates on either side of the best that must be done
 
 
 class Sources:
