@@ -137,15 +137,15 @@ def extreme_ratios(n, k, rng):
     easy = rng.normal(0, 2, (n, k))
     small_beside_large = np.where(rng.random((n, 1)) < 0.8, -69.0, 0.0) + 0.1 * easy  # 1e-30, 1
     one_has_all = np.where(np.arange(n)[:, None] == 7, 0.0, -40.0) + easy
-    all_small = easy - 300.0
+    small, smaller = easy - 30.0, easy - 300.0  # the sum of small ones single precision holds
     values_without = np.where(rng.random((n, k)) < 0.3, -np.inf, 20 * easy)
     infinite = np.where(np.arange(n)[:, None] == 7, np.inf, easy)
     none = np.full((n, k), -np.inf)
     hard = np.asarray(hard_ratios(n, k, rng)[0])
     invalid = np.where(np.arange(n)[:, None] == n - 1, np.nan, easy)
     chains = (
-        easy, easy, easy, small_beside_large, one_has_all, all_small, values_without, infinite,
-        none, hard, invalid,
+        easy, easy, easy, small_beside_large, one_has_all, small, smaller, values_without,
+        infinite, none, hard, invalid,
     )  # fmt: skip
     lengths = [0, 1, n, *[40] * (len(chains) - 3)]
     ratios = np.stack(chains).astype(np.float32)

@@ -67,7 +67,7 @@ INLINE size_t weights_of_sites(const Values& of, size_t first, size_t count, flo
 }
 
 // Sums of rows of four numbers, eight rows at a time; how many rows that are. Neighbours are added,
-// and once more. (Written out here, for what is inlined is compiled for short vectors first.)
+// and once more. (Picks in functions that are inlined would be compiled for short vectors first.)
 WIDE inline size_t sum_fours(const float* w, size_t count, float* total) {
 #define HALVED(a, b) \
   PICK(a, b, 0, 2, 8, 10, 4, 6, 12, 14) + PICK(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
