@@ -1,9 +1,15 @@
 """The best state, where it is known by enumeration."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hopscale as hs
+from hopscale.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.loop import Program
+from hopscale.targets.powered import Powered
+from hopscale.tune import fitted
 from small import small_targets
 
 RNG = np.random.default_rng(8)
@@ -26,6 +32,29 @@ def test_the_best_state_is_found(found):
     assert found.log_prob == pytest.approx(float(GLASS.log_prob(found.x)))
     assert found.rounds >= 1
     assert np.all(np.diff(found.history[:, 1]) >= 0)
+
+
+def test_annealing_in_whole_pages_is_the_same(monkeypatch):
+    """The loop for GPUs, which idles before the first step and beyond the last, on the CPU."""
+    tuner = fitted(hs.Fixed(3), hs.LBP().scale_range(GLASS))
+    program = Program(
+        key=jax.random.key(0), target=Powered(GLASS, 0.1), kernel=hs.LBP(), tuner=tuner
+    )
+    schedule = Schedule(jnp.linspace(0.1, 2.0, 20), jnp.int32(2), jnp.int32(5))
+
+    def end():
+        jax.clear_caches()  # the loop asks when it is traced
+        chains, best = begin(program, jnp.zeros((4, 14), jnp.int8)), nothing_yet(GLASS)
+        for first, steps in ((5, 30), (35, 3), (38, 70)):
+            chains, best = anneal(program, chains, best, schedule, *map(jnp.int32, (first, steps)))
+        return jax.tree.leaves((chains, best))
+
+    expected = end()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for ours, theirs in zip(end(), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    monkeypatch.undo()
+    jax.clear_caches()
 
 
 def test_the_result_reads_well(found):

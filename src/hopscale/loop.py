@@ -136,8 +136,7 @@ def to_end_of_page(first: int, steps: int) -> int:
 
 def _step(program, noise, number, first, active, tune, visit, prepare, chains: Chains, memory):
     """One step of all chains."""
-    target = program.target
-    assert prepare is None or active is True  # what it prepares is not put back
+    target, before, remembered = program.target, chains, memory
     if prepare is not None:
         target, chains, memory = prepare(number, chains, memory)
     states, info = step_chains(program, target, noise, chains, active)
@@ -150,6 +149,8 @@ def _step(program, noise, number, first, active, tune, visit, prepare, chains: C
     after = Chains(states=states, tuner=where(active, tuner, chains.tuner))
     if visit is not None:
         memory = visit(number - first, active, after, info, memory)
+    if prepare is not None:  # which idle steps undo
+        after, memory = where(active, (after, memory), (before, remembered))
     return after, memory
 
 
