@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hopscale.host import interruptible
 from hopscale_reproduction.batch import Batch, program_size, split
 from hopscale_reproduction.cells import AnyCell, digest
-from hopscale_reproduction.experiment import Context, Experiment, OutOfTimeError, Procedure
+from hopscale_reproduction.experiment import Context, Experiment, OutOfTimeError
 from hopscale_reproduction.store import Store
 
 AHEAD = {"cpu": 1, "gpu": 6}  # batches compiled while another runs
@@ -35,7 +36,10 @@ class Outcome(NamedTuple):
 
 
 class Runner:
-    """Runs experiments one after the other.
+    """Runs experiments: those of samplers together, then the others one after the other.
+
+    What several have in common is run once, and cells of one shape side by side, whichever
+    experiment they belong to.
 
     Args:
         store: where results are put.
@@ -83,35 +87,25 @@ class Runner:
         Runs of samplers come first, below progress bars; a procedure shows its own progress, and
         deals with Ctrl-C by itself.
         """
-        outcomes: dict[int, Outcome] = {}  # by place
-        places = range(len(experiments))
         # Another process may be at some of them: what it runs meanwhile counts, too.
-        before = [self._stored(experiment) for experiment in experiments]
+        tasks = [_Task(self, experiment) for experiment in experiments]
+        batched = [task for task in tasks if task.experiment.procedure is None]
         with self.store.renewing():
             with interruptible(self), self._bars() as bars:
-                batched = [place for place in places if experiments[place].procedure is None]
-                lines = {place: _Line(bars, experiments[place].title) for place in batched}
-                for place, line in lines.items():
-                    work = _Batches(self, line)
-                    outcomes[place] = self._run(experiments[place], work, before[place])
-            for place in places:
-                procedure = experiments[place].procedure
-                if procedure is not None:
-                    work = _OneByOne(self, procedure)
-                    outcomes[place] = self._run(experiments[place], work, before[place])
-        return [outcomes[place] for place in places]
+                for task in batched:
+                    task.line = _Line(bars, task.experiment.title)
+                self._work(batched, _Batches(self, batched))
+            for task in tasks:
+                if task.experiment.procedure is not None:
+                    self._work([task], _OneByOne(self, task))
+        return [task.outcome() for task in tasks]
 
-    def _stored(self, experiment: Experiment) -> int:
-        """How many of its cells are in the store."""
-        cells = dict.fromkeys(experiment.cells(self.profile, self.find))
-        return sum(self.find(cell) is not None for cell in cells)
-
-    def _run(self, experiment: Experiment, work: "_Batches | _OneByOne", before: int) -> Outcome:
-        began = time.monotonic()
+    def _work(self, tasks: "list[_Task]", work: "_Batches | _OneByOne") -> None:
+        """Run what is missing of all of them: what comes after it is asked for when it is done."""
         while True:
-            cells = list(dict.fromkeys(experiment.cells(self.profile, self.find)))
-            missing = [cell for cell in cells if self.find(cell) is None]
-            work.begin(len(cells), len(missing))
+            for task in tasks:
+                task.look()
+            missing = list(dict.fromkeys(cell for task in tasks for cell in task.missing))
             if not missing or self.over:
                 break
             try:
@@ -122,17 +116,8 @@ class Runner:
                 if self.stopped:
                     raise  # the second time: at once
                 self.stopped = True
-        outcome = Outcome(
-            name=experiment.name,
-            cells=len(cells),
-            ran=len(cells) - len(missing) - before,
-            seconds=time.monotonic() - began,
-            complete=not missing,
-            problems=tuple(experiment.problems(self.profile, self.find)),
-        )
-        if not self.console.is_terminal or experiment.procedure is not None:
-            self.context.say(_sentence(experiment, outcome, len(missing)))
-        return outcome
+        for task in tasks:
+            task.say()
 
     @contextmanager
     def _bars(self) -> Iterator[Progress]:
@@ -150,31 +135,73 @@ class Runner:
             yield bars
 
 
+class _Task:
+    """An experiment, and how far it is."""
+
+    def __init__(self, runner: Runner, experiment: Experiment):
+        self._runner, self.experiment = runner, experiment
+        self.line: _Line | None = None
+        self.seconds = 0.0
+        self._said = False
+        self.look()
+        self._before = len(self.cells) - len(self.missing)
+
+    def look(self) -> None:
+        """Ask for its cells, and which of them are missing."""
+        runner = self._runner
+        cells = self.experiment.cells(runner.profile, runner.find)
+        self.cells: list[Any] = list(dict.fromkeys(cells))
+        self.missing = [cell for cell in self.cells if runner.find(cell) is None]
+        if self.line is not None:
+            self.line.begin(len(self.cells), len(self.cells) - len(self.missing))
+            if not self.missing:
+                self.say()
+
+    def outcome(self) -> Outcome:
+        return Outcome(
+            name=self.experiment.name,
+            cells=len(self.cells),
+            ran=len(self.cells) - len(self.missing) - self._before,
+            seconds=self.seconds,
+            complete=not self.missing,
+            problems=tuple(self.experiment.problems(self._runner.profile, self._runner.find)),
+        )
+
+    def say(self) -> None:
+        """A line of what was run, once, unless a bar shows it."""
+        shown = self._runner.console.is_terminal and self.experiment.procedure is None
+        if not self._said and not shown:
+            self._runner.context.say(_sentence(self.experiment, self.outcome(), len(self.missing)))
+        self._said = True
+
+
 class _Batches:
     """Runs of samplers: cells of one shape side by side; while a batch runs, the next compile."""
 
-    def __init__(self, runner: Runner, line: "_Line"):
-        self._runner, self._store, self._line = runner, runner.store, line
-
-    def begin(self, cells: int, missing: int) -> None:
-        self._line.begin(cells, cells - missing)
+    def __init__(self, runner: Runner, tasks: list[_Task]):
+        self._runner, self._store, self._tasks = runner, runner.store, tasks
 
     def run(self, cells: list[Any]) -> int:
         """Run what no other process is at; how many cells got done."""
         done, compiled, waiting = 0, collections.deque(), iter(split(cells))
         threads = AHEAD["cpu" if jax.default_backend() == "cpu" else "gpu"]
+        missing = [(task, set(task.missing)) for task in self._tasks]
         with ThreadPoolExecutor(threads) as ahead:
             while not self._runner.over:
                 while len(compiled) < threads + 1 and (future := self._prepare(ahead, waiting)):
                     compiled.append(future)
                 if not compiled:
                     break
+                began = time.monotonic()
                 batch = compiled.popleft().result()
-                if not batch.run(lambda steps, batch=batch: self._tick(batch, steps)):
+                shares = [(t, len(own.intersection(batch.cells))) for t, own in missing]
+                if not batch.run(partial(self._tick, batch, shares)):
                     break
                 for cell, results in zip(batch.cells, batch.results(), strict=True):
                     self._store.put(cell.settings(), results, cell.kind)
                 done += len(batch.cells)
+                for task, share in shares:
+                    task.seconds += (time.monotonic() - began) * share / len(batch.cells)
             ahead.shutdown(cancel_futures=True)
         return done
 
@@ -188,36 +215,39 @@ class _Batches:
                 return ahead.submit(Batch, chosen, program_size(cells))
         return None
 
-    def _tick(self, batch: Batch, steps: int) -> bool:
+    def _tick(self, batch: Batch, shares: list[tuple[_Task, int]], steps: int) -> bool:
         """Called between chunks of a batch."""
-        self._line.advance(len(batch.cells) * steps / (batch.warmup + batch.draws))
+        for task, share in shares:
+            if task.line is not None and share:
+                task.line.advance(share * steps / (batch.warmup + batch.draws))
         return not self._runner.over
 
 
 class _OneByOne:
     """Cells of a procedure: the list is asked for again after each, as one may spare others."""
 
-    def __init__(self, runner: Runner, procedure: Procedure):
-        self._runner, self._procedure = runner, procedure
-
-    def begin(self, cells: int, missing: int) -> None:
-        pass
+    def __init__(self, runner: Runner, task: _Task):
+        self._runner, self._task = runner, task
 
     def run(self, cells: list[Any]) -> int:
         """Run the first that no other process is at; how many cells got done."""
         runner, context = self._runner, self._runner.context
+        procedure = self._task.experiment.procedure
+        assert procedure is not None
         cell = next((c for c in cells if runner.store.claim([digest(c.settings())])), None)
         if cell is None:
             return 0
         began = time.monotonic()
         try:
-            results = self._procedure.run(cell, context)
+            results = procedure.run(cell, context)
         except OutOfTimeError:
             runner.expire()
             return 0
+        finally:
+            self._task.seconds += time.monotonic() - began
         results = {**results, "seconds": time.monotonic() - began}
         runner.store.put(cell.settings(), results, cell.kind)
-        self._procedure.stored(cell, results, context)
+        procedure.stored(cell, results, context)
         return 1
 
 
