@@ -140,6 +140,24 @@ def check_values(chains: int, n: int, length: int, values: int) -> None:
     say(f"check {chains}x{n} R={length} K={values}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
 
 
+def check_extremes(balance, offset: float) -> None:
+    """Weights that underflow or overflow in the unit 1; sites without weight; and NaN."""
+    keys, x, _ = case(3, 1000, 1)
+    x, lengths = (15.0 * x + offset).at[:, :5].set(-jnp.inf), jnp.asarray([400, 40, 0], jnp.int32)
+    sites, chosen, p = chains_of(gpu.race, balance=balance)(keys, x, lengths)
+    settings = {"balance": balance, "backwards": False}
+    expected = chains_of(reference.order_log_prob, **settings)(x, sites, chosen, lengths)
+    spoilt = chains_of(gpu.race, balance=balance)(keys, x.at[:, 7].set(jnp.nan), lengths)
+    results = {
+        "all different": bool(jnp.all(jnp.sum(chosen, axis=1) == lengths)),
+        "log_prob": bool(jnp.all(jnp.abs(p - expected) <= 1e-3 * (1.0 + jnp.abs(expected)))),
+        "none without weight": balance == "max" or not bool(jnp.any(chosen[:, :5])),
+        "NaN": bool(jnp.all(jnp.isnan(spoilt[2][:2]))),
+    }
+    wrong = [name for name, right in results.items() if not right]
+    say(f"check extremes {offset:g} {balance}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
+
+
 def checks():
     """What to check, as functions without arguments, by name."""
     for chains, n, length in [
@@ -151,6 +169,8 @@ def checks():
             yield f"{n} {length}", partial(check, chains, n, length, balance)
     for chains, n, length, values in [(4, 7, 7, 3), (100, 2500, 166, 8), (4, 300, 300, 5)]:
         yield f"{n} {length} {values}", partial(check_values, chains, n, length, values)
+    for balance, offset in [("barker", -400), ("sqrt", 400), (None, 0), ("max", -400)]:
+        yield f"extremes {balance}", partial(check_extremes, balance, float(offset))
 
 
 def clock(f, *args, iterations: int) -> float:

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import jaxlib.version
 import numpy as np
 import pytest
-from jax._src.pallas.triton import lowering
 
 from hopscale.native import gpu, reference
 
@@ -58,7 +57,7 @@ def test_race(n, length, balance):
 
 def test_columns_beyond_a_tile_make_no_difference():
     keys, x, lengths = case(1000, 200)
-    settings = {"balance": "barker", "knobs": KNOBS._replace(held=64, draws=64)}
+    settings = {"balance": "barker", "knobs": KNOBS._replace(at_once=64, draws=64)}
     ours = chains(gpu.race, **settings)(keys, x, lengths)
     check_choice(ours, chains(reference.race, balance="barker")(keys, x, lengths), lengths)
 
@@ -87,7 +86,7 @@ def test_knobs_change_nothing():
         "stride": 128,
         "block": 128,
         "draws": 64,
-        "held": 256,
+        "at_once": 256,
     }
 
     ours = chains(gpu.race, balance="sqrt", knobs=KNOBS)(keys, x, lengths)
@@ -174,6 +173,19 @@ def test_nan_shows_in_the_probability(where):
     assert np.all(np.isnan(chains(gpu.order_log_prob, **settings)(bad, sites, chosen, lengths)))
 
 
+@pytest.mark.parametrize("balance", ["barker", "min", None])
+def test_nan_beside_weights_that_underflow(balance):
+    """Such paths are scored by logarithms, which must not pass over it."""
+    x = jnp.tile(-100 + jnp.arange(100.0), (CHAINS, 1)).at[:, 30:].set(-100.0).at[:, 3].set(jnp.nan)
+    keys, _, lengths = case(100, 20)
+    ours = chains(gpu.race, balance=balance, knobs=KNOBS)(keys, x, lengths)
+    assert np.all(np.isnan(ours[2]))
+    sites, chosen, _ = chains(reference.race, balance=None)(keys, x.at[:, 3].set(-jnp.inf), lengths)
+    settings = {"balance": balance, "backwards": True}
+    found = chains(gpu.order_log_prob, knobs=KNOBS, **settings)(x, sites, chosen, lengths)
+    assert np.all(np.isnan(found))
+
+
 @pytest.mark.parametrize("path", ["backwards", "forwards", "repeated"])
 def test_settle(path):
     """One chain accepts, one stays, one is at a proposal that cannot be judged."""
@@ -197,6 +209,8 @@ def test_settle(path):
 )
 @pytest.mark.parametrize("n", [100, 100_000])
 def test_lowers_for_cuda(n, monkeypatch):
+    from jax._src.pallas.triton import lowering
+
     lower = lowering.lower_jaxpr_to_triton_module
 
     def verified(*args, **settings):

@@ -33,7 +33,7 @@ class Knobs(NamedTuple):
     stride: int = 1024  # sites weighed at once to score a path
     block: int = 1024  # steps of a path taken at once, at most
     draws: int = 512  # sites drawn at once, at most
-    held: int = 4096  # sites of a table weighed at once, and columns of it
+    at_once: int = 4096  # sites of a table weighed at once, and columns of it
     long: int = 100_000  # sites; of longer chains, XLA does all that goes over all sites
     long_draws: int = 1024  # sites of a long chain drawn at once
     interpret: bool = False  # run as plain JAX, on any device
@@ -77,9 +77,9 @@ def _long_race(key, values, length, balance, knobs):
         knobs.warps or 16,
         aliases={4: 0, 5: 1, 6: 2},
         n=n,
-        tile=min(width, knobs.held),
+        tile=min(width, knobs.at_once),
         block=knobs.long_draws,
-        held=knobs.held,
+        at_once=knobs.at_once,
         weighing=weighing,
         drawn=drawn,
     )
@@ -145,7 +145,7 @@ def race_values(key, ratios, here, length, *, balance, knobs: Knobs = DEFAULT):
         warps=4,
         n=n,
         values=values,
-        block=min(_draws(n), max(32, knobs.held // pl.next_power_of_2(values))),
+        block=min(_draws(n), max(32, knobs.at_once // pl.next_power_of_2(values))),
         weighing=weighing,
     )
     scalars = jnp.reshape(length, 1), jnp.reshape(log_prob, 1)
@@ -172,9 +172,9 @@ def _choose(kernel, key, values, length, balance, knobs, **settings):
         knobs,
         knobs.warps or _choice_warps(n),
         n=n,
-        tile=min(width, knobs.held),
+        tile=min(width, knobs.at_once),
         block=min(knobs.draws, _draws(n)),
-        held=knobs.held,
+        at_once=knobs.at_once,
         weighing=weighing,
         **settings,
     )

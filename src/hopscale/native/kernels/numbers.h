@@ -171,7 +171,7 @@ INLINE double log_weight(float s, Balance balance) {
 INLINE double log_add(double a, double b) {
   if (a != a || b != b) return kNaN;
   if (a < b) std::swap(a, b);
-  return b == -kInfinity ? a : a + std::log1p(std::exp(b - a));
+  return b == -kInfinity || a == kInfinity ? a : a + std::log1p(std::exp(b - a));
 }
 
 }  // namespace hopscale

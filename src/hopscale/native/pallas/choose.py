@@ -66,7 +66,7 @@ def choose(chain: Chain, key, length, so_far=None):
         return zero + 1, table.usable, count, Weights(table.unit, table.total, taken)
 
     # Rounds after the first are rare: they must not take registers from it.
-    slowly = chain._replace(block=min(chain.block, RARELY), held=min(chain.held, 8 * RARELY))
+    slowly = chain._replace(block=min(chain.block, RARELY), at_once=min(chain.at_once, 8 * RARELY))
 
     def one_more(state):
         turn, _, count, weights = state
@@ -105,7 +105,7 @@ def _draw_round(chain: Chain, table: Table, key, numbers, count, length, turn):
         here = number < most
         site = draw(chain, table, key, number, turn)
         free = here & ~parts.load(chain.chosen, site, here, True)
-        fresh = chain.first_of(site, number.astype(jnp.float32), free)
+        fresh = chain.first_of(site, (number - first).astype(jnp.float32), free)
         ones = fresh.astype(jnp.int32)
         place = count + jnp.cumsum(ones, dtype=jnp.int32) - 1
         kept = fresh & (place < length)
@@ -114,8 +114,9 @@ def _draw_round(chain: Chain, table: Table, key, numbers, count, length, turn):
         if turn is not FIRST:
             parts.scatter(chain.marks, site, jnp.full(site.shape, mark_of(turn)), kept)
         chain.barrier()
-        weight = chain.weighing.weight(chain.values(site), table.unit)
-        taken = taken + jnp.sum(jnp.where(kept, weight, 0.0))
+        if turn is FIRST:
+            weight = chain.weighing.weight(chain.values(site), table.unit)
+            taken = taken + jnp.sum(jnp.where(kept, weight, 0.0))
         return first + chain.block, count + jnp.sum(ones, dtype=jnp.int32), taken
 
     _, count, taken = lax.while_loop(
@@ -153,11 +154,11 @@ def _race_of_clocks(chain: Chain, key, count, length):
 
 def race(
     key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref, log_prob_ref,
-    *, n, tile, block, held, weighing, score,
+    *, n, tile, block, at_once, weighing, score,
 ):  # fmt: skip
     """Sites without replacement, in order; and the log-probability of the order, if `score`."""
     memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
-    chain = Chain(*memory, n, tile, block, held, weighing)
+    chain = Chain(*memory, n, tile, block, at_once, weighing)
     length = jnp.clip(length_ref[0], 0, n)
     clear(chain)
     unit, rest = choose(chain, (key_ref[0], key_ref[1]), length)
@@ -169,23 +170,23 @@ def race(
 
 
 def race_on(
-    key_ref, length_ref, count_ref, input_ref, *refs, n, tile, block, held, weighing, drawn
+    key_ref, length_ref, count_ref, input_ref, *refs, n, tile, block, at_once, weighing, drawn
 ):
     """The sites that the first `drawn` draws have left to choose, if any."""
     sites_ref, chosen_ref, marks_ref, edges_ref = refs[3:]  # the others are the same memory
     memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
-    chain = Chain(*memory, n, tile, block, held, weighing)
+    chain = Chain(*memory, n, tile, block, at_once, weighing)
     length = jnp.clip(length_ref[0], 0, n)
     choose(chain, (key_ref[0], key_ref[1]), length, (drawn, count_ref[0]))
 
 
 def repeated(
     key_ref, length_ref, input_ref, sites_ref, chosen_ref, marks_ref, edges_ref, _,
-    *, n, tile, block, held, weighing,
+    *, n, tile, block, at_once, weighing,
 ):  # fmt: skip
     """Sites with replacement: all draws are kept. Without usable weights, the heaviest site."""
     memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
-    chain = Chain(*memory, n, tile, block, held, weighing)
+    chain = Chain(*memory, n, tile, block, at_once, weighing)
     length = jnp.clip(length_ref[0], 0, n)
     key = key_ref[0], key_ref[1]
     clear(chain)

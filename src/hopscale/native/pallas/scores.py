@@ -32,6 +32,7 @@ def score_path(
                 # Chosen weight is left out, not taken off: it may be nearly all there is.
                 counted = counted & ~parts.load(chosen_ref, at, at < n, True)
             weights = weighing.weight(x, unit)
+            x = jnp.where(x == x, x, -jnp.inf)  # NaN shows in the weights
             return total + jnp.where(counted, weights, 0.0), jnp.maximum(most, x)
 
         nothing = jnp.zeros(tile, jnp.float32), jnp.full(tile, -jnp.inf, jnp.float32)
@@ -72,7 +73,8 @@ def score_path(
 
         asked = (log_prob > 0.5 * ASK).astype(jnp.int32)
         log_prob = lax.fori_loop(np.int32(0), asked, slowly, log_prob)
-    return jnp.where(unit[0] < jnp.inf, log_prob, jnp.nan)  # infinite weights
+    usable = (unit[0] < jnp.inf) | (length == 0)  # else weights are infinite
+    return jnp.where(usable, log_prob, jnp.nan)
 
 
 def _path_by_logarithms(input_ref, sites_ref, chosen_ref, length, n, tile, backwards, weighing):
@@ -85,7 +87,7 @@ def _path_by_logarithms(input_ref, sites_ref, chosen_ref, length, n, tile, backw
 
     lanes = parts.over_tiles(n, tile, add, jnp.full(tile, -jnp.inf, jnp.float32), together=1)
     most = jnp.max(lanes)
-    rest = jnp.log(jnp.sum(jnp.where(lanes > -jnp.inf, jnp.exp(lanes - most), 0.0))) + most
+    rest = jnp.log(jnp.sum(jnp.where(lanes == -jnp.inf, 0.0, jnp.exp(lanes - most)))) + most
 
     def score(r, sums):
         left, log_prob = sums
@@ -93,5 +95,5 @@ def _path_by_logarithms(input_ref, sites_ref, chosen_ref, length, n, tile, backw
         left = parts.log_add(left, own)
         return left, log_prob + jnp.where(own > -jnp.inf, own - left, -jnp.inf)
 
-    start = jnp.where(most > -jnp.inf, rest, -jnp.inf), jnp.float32(0.0)
+    start = jnp.where(most == -jnp.inf, -jnp.inf, rest), jnp.float32(0.0)
     return lax.fori_loop(np.int32(0), length, score, start)[1]

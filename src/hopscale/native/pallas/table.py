@@ -36,7 +36,7 @@ class Chain(NamedTuple):
     n: int
     tile: int
     block: int
-    held: int
+    at_once: int
     weighing: Weighing
 
     @property
@@ -76,7 +76,7 @@ class Chain(NamedTuple):
 
     def over_rows(self, column, body, initial):
         """Fold `body(at, value)` over the sites in these columns, a few rows at a time."""
-        together = min(pl.next_power_of_2(self.rows), max(1, self.held // column.size))
+        together = min(pl.next_power_of_2(self.rows), max(1, self.at_once // column.size))
 
         def some(turn, value):
             row = turn * together + lax.broadcasted_iota(jnp.int32, (together, column.size), 0)
@@ -130,7 +130,6 @@ def tabulate(chain: Chain, turn) -> Table:
 
         if in_registers:
             sums, most = down(column, nothing)
-            sums = jnp.where(column < chain.width, sums, 0.0)
         else:
             sums, most = chain.over_tiles(chain.width, down, nothing, 1)
         return jnp.sum(sums), jnp.max(most), sums
@@ -176,9 +175,11 @@ def draw(chain: Chain, table: Table, key, number, turn):
         column = jnp.where(beyond, column + half, column)
         half //= 2
     shape = pl.next_power_of_2(chain.rows), number.size
-    row = lax.broadcasted_iota(jnp.int32, shape, 0)
-    weights = chain.weights(row * chain.width + column[None, :], turn, table.unit)
+    rows = lax.broadcasted_iota(jnp.int32, shape, 0)
+    weights = chain.weights(rows * chain.width + column[None, :], turn, table.unit)
     upto = jnp.cumsum(weights, axis=0)
     goal = parts.uniform_number(parts.random_bits(key, 2 * number + 1)) * jnp.max(upto, axis=0)
-    row = jnp.sum((upto <= goal[None, :]).astype(jnp.int32), axis=0, dtype=jnp.int32)
-    return jnp.minimum(jnp.minimum(row, chain.rows - 1) * chain.width + column, chain.n - 1)
+    # The first beyond the goal that has weight: sums made in parallel need not only grow.
+    beyond = (upto > goal[None, :]) & (weights > 0.0)
+    row = jnp.min(jnp.where(beyond, rows, chain.rows - 1), axis=0)
+    return jnp.minimum(row * chain.width + column, chain.n - 1)

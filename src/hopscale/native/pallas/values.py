@@ -29,17 +29,18 @@ def draw_values(
         present = parts.load(present_ref, site, counted, 0).astype(jnp.int32)
         possible = (value < values) & (value != present[None, :]) & counted[None, :]
         x = parts.load(ratios_ref, site[None, :] * values + value, possible, -jnp.inf)
-        top = jnp.max(x, axis=0)
+        top = jnp.max(jnp.where(x == x, x, -jnp.inf), axis=0)
         unit = weighing.unit(top)
         weights = weighing.weight(x, tuple(part[None, :] for part in unit))
         weights = jnp.where(possible, weights, 0.0)
         upto = jnp.cumsum(weights, axis=0)
         total = jnp.max(upto, axis=0)
         goal = parts.uniform_number(_random_bits(key_ref, number)) * total
-        found = jnp.sum((upto <= goal[None, :]).astype(jnp.int32), axis=0, dtype=jnp.int32)
+        beyond = (upto > goal[None, :]) & (weights > 0.0)
+        found = jnp.min(jnp.where(beyond, value, values), axis=0)
         # Where rounding leaves none beyond, and where nothing has weight: the heaviest.
-        heaviest = jnp.min(jnp.where(x == top[None, :], value, values), axis=0)
-        found = jnp.where(found < values, found, jnp.minimum(heaviest, values - 1))
+        heaviest = jnp.min(jnp.where(x == top[None, :], value, values - 1), axis=0)
+        found = jnp.where(found < values, found, heaviest)
         parts.scatter(drawn_ref, site, found.astype(drawn_ref.dtype), counted)
         taken = jnp.sum(jnp.where(value == found[None, :], weights, 0.0), axis=0)
         steps = jnp.where(taken > 0.0, jnp.log(taken) - jnp.log(total), -jnp.inf)

@@ -16,8 +16,9 @@ PER_BIT = np.float32(1.0 / np.log(2.0))
 class Weighing(NamedTuple):
     """g, by name: "barker", "sqrt", "min", "max", or "none" for inputs that are log-weights.
 
-    A weight is two or three machine instructions on a GPU: it is within a few units in the last
-    place. Where the input is NaN, so is the weight; it is zero for -inf, and where it underflows.
+    A weight is a few machine instructions on a GPU. Its relative error is about 2^-24 times one
+    more than the distance of the input from the unit's. Where the input is NaN, so is the weight;
+    it is zero for -inf, and where it underflows.
     """
 
     name: str
