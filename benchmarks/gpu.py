@@ -1,13 +1,13 @@
-"""Check and time the GPU kernels and whole steps.
+"""Time the GPU kernels and whole steps.
 
-Run: python benchmarks/gpu.py [check[:k/n]] [choose] [time] [steps] [profile] [table[:k/n]] [sweep]
+Run: python benchmarks/gpu.py [choose] [time] [steps] [profile] [table[:k/n]] [sweep]
 
-check: agreement with `reference`, PASS or FAIL a case. choose: a choice beside the reference's, and
-whether it is the same. time: the kernels alone. steps: whole steps of samplers. profile: what a
-step consists of, by the clock of the device. table: the rows of `h200.csv`: steps of LBP, and from
-10^2 to 10^6 sites at a fixed number of sites in all chains; with k/n, every n-th row or case from
-the k-th on, of n processes that compile side by side and take their times one after the other.
-sweep: other knobs. Without an argument, the first four.
+choose: a choice beside the reference's, and whether it is the same. time: the kernels alone. steps:
+whole steps of samplers. profile: what a step consists of, by the clock of the device. table: the
+rows of `h200.csv`: steps of LBP, and from 10^2 to 10^6 sites at a fixed number of sites in all
+chains; with k/n, every n-th row from the k-th on, of n processes that compile side by side and take
+their times one after the other. sweep: other knobs. Without an argument, the first three. Whether
+the kernels are right, `gpu_check.py` says.
 """
 
 import fcntl
@@ -57,11 +57,6 @@ def chains_of(function, **settings):
     return jax.jit(jax.vmap(partial(function, **settings)))
 
 
-def near(a, b) -> bool:
-    a, b = np.asarray(a, float), np.asarray(b, float)
-    return bool(np.all(np.abs(a - b) <= 2e-4 + 2e-5 * np.abs(b)))
-
-
 def same_chains(ours, theirs, lengths) -> float:
     """The part of the chains with the same sites in the same order, and the same flags."""
     counted = jnp.arange(ours[0].shape[1])[None, :] < lengths[:, None]
@@ -69,108 +64,6 @@ def same_chains(ours, theirs, lengths) -> float:
         ours[1] == theirs[1], axis=1
     )
     return float(jnp.mean(same))
-
-
-def same_choice(ours, theirs, lengths) -> bool:
-    """Whether all is the same but what ties within rounding.
-
-    Of thousands of draws from thousands of columns some do; then one site stands for another, and
-    in the rounds after it all is different. So of long paths the first quarter is compared, as a
-    set.
-    """
-    most = max(lengths)
-    if most <= 1000:
-        return float(np.mean(np.all(np.asarray(ours == theirs)[:, :most], axis=1))) >= 0.9
-    first = most // 4
-    sets = [[set(row[:first].tolist()) for row in np.asarray(sites)] for sites in (ours, theirs)]
-    return all(len(a & b) >= 0.99 * first for a, b in zip(*sets, strict=True))
-
-
-def check(chains: int, n: int, length: int, balance) -> None:
-    keys, x, lengths = case(chains, n, length)
-    sites, chosen, p = chains_of(gpu.race, balance=balance)(keys, x, lengths)
-    theirs = chains_of(reference.race, balance=balance)(keys, x, lengths)
-    path = x, sites, chosen, lengths
-    # A draw that ties within rounding changes what follows it.
-    results = {"sites": same_choice(sites, theirs[0], lengths.tolist())}
-    in_order = jnp.arange(n)[None, :] < lengths[:, None]
-    results["flags"] = bool(jnp.all(jax.vmap(reference.flags)(sites, lengths) == chosen))
-    results["all different"] = bool(jnp.all(jnp.sum(chosen, axis=1) == lengths))
-    for back in (False, True):
-        settings = {"balance": balance, "backwards": back}
-        expected = chains_of(reference.order_log_prob, **settings)(*path)
-        results[f"back={back}"] = near(chains_of(gpu.order_log_prob, **settings)(*path), expected)
-        if not back:
-            results["log_prob"] = near(p, expected)
-    sites, chosen = chains_of(gpu.uniform, n=n)(keys, lengths)
-    expected, flags = chains_of(reference.uniform, n=n)(keys, lengths)
-    results["uniform"] = bool(jnp.all((sites == expected)[:, :length]) & jnp.all(chosen == flags))
-    sites, chosen, p = chains_of(gpu.repeated, balance=balance)(keys, x, lengths)
-    theirs = chains_of(reference.repeated, balance=balance)(keys, x, lengths)
-    results["repeated"] = float(jnp.mean((sites == theirs[0])[in_order])) >= 0.99
-    scored = chains_of(reference.repeated_log_prob, balance=balance)(x, sites, lengths)
-    results["its log_prob"] = near(p, scored)
-    odd = chains_of(gpu.odd)(sites, lengths)
-    results["odd"] = bool(jnp.all(odd == jax.vmap(reference.odd)(sites, lengths)))
-    wrong = [name for name, right in results.items() if not right]
-    say(f"check {chains}x{n} R={length} {balance}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
-
-
-def check_values(chains: int, n: int, length: int, values: int) -> None:
-    """Sites of several values: the sites, the values they take, and how likely both were."""
-    keys, x, lengths = case(chains, n * values, length)
-    ratios, settings = x.reshape(chains, n, values), {"balance": "barker"}
-    here = jax.random.randint(jax.random.key(2), (chains, n), 0, values).astype(jnp.int8)
-    sites, chosen, drawn, p = chains_of(gpu.race_values, **settings)(keys, ratios, here, lengths)
-    totals = chains_of(reference.value_totals, **settings)(ratios, here)
-    theirs = chains_of(reference.race, balance=None)(keys, totals, lengths)
-    given = keys, ratios, here, sites, lengths
-    also = chains_of(reference.draw_values, **settings)(*given)
-    order = chains_of(reference.order_log_prob, balance=None, backwards=False)
-    of_values = chains_of(reference.values_log_prob, **settings)
-    expected = order(totals, sites, chosen, lengths) + of_values(
-        ratios, here, totals, drawn, chosen
-    )
-    results = {
-        "sites": same_choice(sites, theirs[0], lengths.tolist()),
-        "values": float(jnp.mean((drawn == also)[chosen])) >= 0.999,
-        "log_prob": near(p, expected),
-    }
-    wrong = [name for name, right in results.items() if not right]
-    say(f"check {chains}x{n} R={length} K={values}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
-
-
-def check_extremes(balance, offset: float) -> None:
-    """Weights that underflow or overflow in the unit 1; sites without weight; and NaN."""
-    keys, x, _ = case(3, 1000, 1)
-    x, lengths = (15.0 * x + offset).at[:, :5].set(-jnp.inf), jnp.asarray([400, 40, 0], jnp.int32)
-    sites, chosen, p = chains_of(gpu.race, balance=balance)(keys, x, lengths)
-    settings = {"balance": balance, "backwards": False}
-    expected = chains_of(reference.order_log_prob, **settings)(x, sites, chosen, lengths)
-    spoilt = chains_of(gpu.race, balance=balance)(keys, x.at[:, 7].set(jnp.nan), lengths)
-    results = {
-        "all different": bool(jnp.all(jnp.sum(chosen, axis=1) == lengths)),
-        "log_prob": bool(jnp.all(jnp.abs(p - expected) <= 1e-3 * (1.0 + jnp.abs(expected)))),
-        "none without weight": balance == "max" or not bool(jnp.any(chosen[:, :5])),
-        "NaN": bool(jnp.all(jnp.isnan(spoilt[2][:2]))),
-    }
-    wrong = [name for name, right in results.items() if not right]
-    say(f"check extremes {offset:g} {balance}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
-
-
-def checks():
-    """What to check, as functions without arguments, by name."""
-    for chains, n, length in [
-        (3, 1, 1), (3, 7, 7), (10, 100, 20), (10, 1000, 100), (100, 10_000, 464),
-        (4, 10_000, 10_000), (4, 16_384, 645), (3, 4097, 2), (4, 65_536, 1625),
-        (3, 200_000, 3400), (2, 200_000, 150_000),
-    ]:  # fmt: skip
-        for balance in ("barker", None) if n != 1000 else ("barker", None, "sqrt", "min", "max"):
-            yield f"{n} {length}", partial(check, chains, n, length, balance)
-    for chains, n, length, values in [(4, 7, 7, 3), (100, 2500, 166, 8), (4, 300, 300, 5)]:
-        yield f"{n} {length} {values}", partial(check_values, chains, n, length, values)
-    for balance, offset in [("barker", -400), ("sqrt", 400), (None, 0), ("max", -400)]:
-        yield f"extremes {balance}", partial(check_extremes, balance, float(offset))
 
 
 def clock(f, *args, iterations: int) -> float:
@@ -337,16 +230,16 @@ def rows():
         yield "lattice", side, lattice, scale, max(1, 10**6 // side**2)
 
 
-def shared(things, part: str):
-    """Every n-th of some things from the k-th on, for "part:k/n"."""
-    k, n = map(int, (part.partition(":")[2] or "0/1").split("/"))
+def shared(things, share: str):
+    """Every n-th of some things from the k-th on, for "k/n"."""
+    k, n = map(int, share.split("/"))
     return itertools.islice(things, k, None, n)
 
 
-def table(part: str) -> None:
+def table(share: str) -> None:
     """Rows of `h200.csv`: the least time of a step over four runs."""
     with (Path(tempfile.gettempdir()) / "hopscale-gpu.lock").open("w") as alone:
-        for name, size, target, scale, chains in shared(rows(), part):
+        for name, size, target, scale, chains in shared(rows(), share):
             count = 512 if target.num_sites * chains < 10**7 else 128
             plan = Plan.of([target], hs.LBP(), [0], [hs.Fixed(scale)], chains, 0, 8 * count)
             job = plan.begin()
@@ -377,13 +270,17 @@ def steps() -> None:
         )
 
 
+def begin() -> None:
+    """Say what this runs on, or why it cannot."""
+    ready, reason = gpu.ready()
+    if not ready:
+        sys.exit(f"The kernels for GPUs cannot run here: {reason}.")
+    say("jax", jax.__version__, jax.devices(), reason)
+
+
 def main(parts: list[str]) -> None:
-    say("jax", jax.__version__, jax.devices(), gpu.ready())
-    parts = parts or ["check", "choose", "time", "steps"]
-    for part in parts:
-        if part.startswith("check"):
-            for name, function in shared(checks(), part):
-                attempt(f"check {name}", function)
+    begin()
+    parts = parts or ["choose", "time", "steps"]
     if "choose" in parts:
         for chains, n in CHOICES:
             attempt(f"choose {chains}x{n}", partial(choice, chains, n))
@@ -397,7 +294,7 @@ def main(parts: list[str]) -> None:
         attempt("profile", profile)
     for part in parts:
         if part.startswith("table"):
-            attempt(part, partial(table, part))
+            attempt(part, partial(table, part.partition(":")[2] or "0/1"))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,133 @@
+"""Whether the GPU kernels agree with `reference`: PASS or FAIL a case.
+
+Run: python benchmarks/gpu_check.py [k/n]
+
+With k/n, every n-th case from the k-th on: n processes compile side by side.
+"""
+
+import sys
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gpu import attempt, begin, case, chains_of, say, shared
+
+from hopscale.native import gpu, reference
+
+
+def near(a, b) -> bool:
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    return bool(np.all(np.abs(a - b) <= 2e-4 + 2e-5 * np.abs(b)))
+
+
+def same_choice(ours, theirs, lengths) -> bool:
+    """Whether all is the same but what ties within rounding.
+
+    Of thousands of draws from thousands of columns some do; then one site stands for another, and
+    in the rounds after it all is different. So of long paths the first quarter is compared, as a
+    set.
+    """
+    most = max(lengths)
+    if most <= 1000:
+        return float(np.mean(np.all(np.asarray(ours == theirs)[:, :most], axis=1))) >= 0.9
+    first = most // 4
+    sets = [[set(row[:first].tolist()) for row in np.asarray(sites)] for sites in (ours, theirs)]
+    return all(len(a & b) >= 0.99 * first for a, b in zip(*sets, strict=True))
+
+
+def check(chains: int, n: int, length: int, balance) -> None:
+    keys, x, lengths = case(chains, n, length)
+    sites, chosen, p = chains_of(gpu.race, balance=balance)(keys, x, lengths)
+    theirs = chains_of(reference.race, balance=balance)(keys, x, lengths)
+    path = x, sites, chosen, lengths
+    # A draw that ties within rounding changes what follows it.
+    results = {"sites": same_choice(sites, theirs[0], lengths.tolist())}
+    in_order = jnp.arange(n)[None, :] < lengths[:, None]
+    results["flags"] = bool(jnp.all(jax.vmap(reference.flags)(sites, lengths) == chosen))
+    results["all different"] = bool(jnp.all(jnp.sum(chosen, axis=1) == lengths))
+    for back in (False, True):
+        settings = {"balance": balance, "backwards": back}
+        expected = chains_of(reference.order_log_prob, **settings)(*path)
+        results[f"back={back}"] = near(chains_of(gpu.order_log_prob, **settings)(*path), expected)
+        if not back:
+            results["log_prob"] = near(p, expected)
+    sites, chosen = chains_of(gpu.uniform, n=n)(keys, lengths)
+    expected, flags = chains_of(reference.uniform, n=n)(keys, lengths)
+    results["uniform"] = bool(jnp.all((sites == expected)[:, :length]) & jnp.all(chosen == flags))
+    sites, chosen, p = chains_of(gpu.repeated, balance=balance)(keys, x, lengths)
+    theirs = chains_of(reference.repeated, balance=balance)(keys, x, lengths)
+    results["repeated"] = float(jnp.mean((sites == theirs[0])[in_order])) >= 0.99
+    scored = chains_of(reference.repeated_log_prob, balance=balance)(x, sites, lengths)
+    results["its log_prob"] = near(p, scored)
+    odd = chains_of(gpu.odd)(sites, lengths)
+    results["odd"] = bool(jnp.all(odd == jax.vmap(reference.odd)(sites, lengths)))
+    wrong = [name for name, right in results.items() if not right]
+    say(f"check {chains}x{n} R={length} {balance}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
+
+
+def check_values(chains: int, n: int, length: int, values: int) -> None:
+    """Sites of several values: the sites, the values they take, and how likely both were."""
+    keys, x, lengths = case(chains, n * values, length)
+    ratios, settings = x.reshape(chains, n, values), {"balance": "barker"}
+    here = jax.random.randint(jax.random.key(2), (chains, n), 0, values).astype(jnp.int8)
+    sites, chosen, drawn, p = chains_of(gpu.race_values, **settings)(keys, ratios, here, lengths)
+    totals = chains_of(reference.value_totals, **settings)(ratios, here)
+    theirs = chains_of(reference.race, balance=None)(keys, totals, lengths)
+    given = keys, ratios, here, sites, lengths
+    also = chains_of(reference.draw_values, **settings)(*given)
+    order = chains_of(reference.order_log_prob, balance=None, backwards=False)
+    of_values = chains_of(reference.values_log_prob, **settings)
+    expected = order(totals, sites, chosen, lengths) + of_values(
+        ratios, here, totals, drawn, chosen
+    )
+    results = {
+        "sites": same_choice(sites, theirs[0], lengths.tolist()),
+        "values": float(jnp.mean((drawn == also)[chosen])) >= 0.999,
+        "log_prob": near(p, expected),
+    }
+    wrong = [name for name, right in results.items() if not right]
+    say(f"check {chains}x{n} R={length} K={values}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
+
+
+def check_extremes(balance, offset: float) -> None:
+    """Weights that underflow or overflow in the unit 1; sites without weight; and NaN."""
+    keys, x, _ = case(3, 1000, 1)
+    x, lengths = (15.0 * x + offset).at[:, :5].set(-jnp.inf), jnp.asarray([400, 40, 0], jnp.int32)
+    sites, chosen, p = chains_of(gpu.race, balance=balance)(keys, x, lengths)
+    settings = {"balance": balance, "backwards": False}
+    expected = chains_of(reference.order_log_prob, **settings)(x, sites, chosen, lengths)
+    spoilt = chains_of(gpu.race, balance=balance)(keys, x.at[:, 7].set(jnp.nan), lengths)
+    results = {
+        "all different": bool(jnp.all(jnp.sum(chosen, axis=1) == lengths)),
+        "log_prob": bool(jnp.all(jnp.abs(p - expected) <= 1e-3 * (1.0 + jnp.abs(expected)))),
+        "none without weight": balance == "max" or not bool(jnp.any(chosen[:, :5])),
+        "NaN": bool(jnp.all(jnp.isnan(spoilt[2][:2]))),
+    }
+    wrong = [name for name, right in results.items() if not right]
+    say(f"check extremes {offset:g} {balance}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
+
+
+def checks():
+    """What to check, as functions without arguments, by name."""
+    for chains, n, length in [
+        (3, 1, 1), (3, 7, 7), (10, 100, 20), (10, 1000, 100), (100, 10_000, 464),
+        (4, 10_000, 10_000), (4, 16_384, 645), (3, 4097, 2), (4, 65_536, 1625),
+        (3, 200_000, 3400), (2, 200_000, 150_000),
+    ]:  # fmt: skip
+        for balance in ("barker", None) if n != 1000 else ("barker", None, "sqrt", "min", "max"):
+            yield f"{n} {length}", partial(check, chains, n, length, balance)
+    for chains, n, length, values in [(4, 7, 7, 3), (100, 2500, 166, 8), (4, 300, 300, 5)]:
+        yield f"{n} {length} {values}", partial(check_values, chains, n, length, values)
+    for balance, offset in [("barker", -400), ("sqrt", 400), (None, 0), ("max", -400)]:
+        yield f"extremes {balance}", partial(check_extremes, balance, float(offset))
+
+
+def main(share: str) -> None:
+    begin()
+    for name, function in shared(checks(), share):
+        attempt(f"check {name}", function)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "0/1")
