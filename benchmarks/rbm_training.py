@@ -72,13 +72,8 @@ def trainings() -> Iterator[Training]:
 
 
 def data_sets(folder: Path) -> dict[str, DataSet]:
-    dynamic = hs.data.load("dynamic-mnist", folder)
-    splits = [(dynamic.images(s) > 127).astype(np.int8) for s in ("train", "valid", "test")]
-    return {
-        "static": hs.data.load("static-mnist", folder),
-        "dynamic": dynamic,
-        "thresholded": DataSet("thresholded-mnist", *splits),
-    }
+    names = ("static", "dynamic", "thresholded")
+    return {name: hs.data.load(f"{name}-mnist", folder) for name in names}
 
 
 def ratios(target: hs.Target, hidden: int, steps: int) -> list[float]:

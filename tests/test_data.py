@@ -92,6 +92,20 @@ def test_dynamic_mnist_draws_bits_by_grey_level(tmp_path, monkeypatch):
     assert made.binarized(0, "test").shape == (7, 28, 28)
 
 
+def test_thresholded_mnist_is_white_above_one_half(tmp_path, monkeypatch):
+    monkeypatch.setattr(mnist, "VALID_IMAGES", 1)
+    grey = np.zeros((3, 28, 28), np.uint8)
+    grey[:, 0], grey[:, 1], grey[:, 2] = 255, 128, 127
+    put_idx(monkeypatch, tmp_path, "TRAIN", grey)
+    put_idx(monkeypatch, tmp_path, "TEST", grey)
+    made = data.load("thresholded-mnist", tmp_path)
+    assert [len(made.images(split)) for split in SPLITS] == [2, 1, 3]
+    assert not made.grey
+    for split in SPLITS:
+        assert made.images(split)[:, :2].all()
+        assert not made.images(split)[:, 2:].any()
+
+
 def test_caltech_turns_columns_and_ink(tmp_path, monkeypatch):
     image = np.ones((28, 28), np.uint8)
     image[2, 5:9] = 0  # the object
@@ -133,6 +147,7 @@ def test_the_environment_names_the_directory(tmp_path, monkeypatch):
 EVERY_FILE = [
     ("static-mnist", mnist.STATIC),
     ("dynamic-mnist", mnist.TRAIN),
+    ("thresholded-mnist", mnist.TRAIN),
     ("omniglot", omniglot.BACKGROUND),
     ("caltech", caltech.SPLIT_1),
 ]
@@ -229,6 +244,7 @@ def real():
 REAL = {
     "static-mnist": ((50_000, 10_000, 10_000), 0.13056),
     "dynamic-mnist": ((50_000, 10_000, 10_000), 0.13097),
+    "thresholded-mnist": ((50_000, 10_000, 10_000), 0.13256),
     "omniglot": ((22_722, 1_623, 8_115), 0.10227),
     "caltech": ((4_100, 2_264, 2_307), 0.44895),
 }

@@ -14,7 +14,7 @@ from jaxtyping import Array, Key
 from hopscale import arguments, loop, ratios, tempering, validate
 from hopscale import record as record_module
 from hopscale.devices import Devices
-from hopscale.kernels import Kernel, Tempering
+from hopscale.kernels import ChainState, Info, Kernel, Tempering
 from hopscale.loop import Program
 from hopscale.record import Hamming, Recorder, Statistics
 from hopscale.results import MAIN
@@ -143,7 +143,7 @@ class Plan:
 
     def begin(self, compiled: bool = True) -> Sampling:
         """The run before its first step, compiled unless that is to wait for the first one."""
-        programs, states, statistics = [], [], []
+        programs, states, watched = [], [], []
         for target, key, tuner, functions in zip(
             self.targets, self.keys, self.tuners, self.functions, strict=True
         ):
@@ -153,12 +153,12 @@ class Plan:
                 arguments.initial_states(target, self.kernel, self.chains, self.init, key_init)
             )
             default = _default_functions(target, key_origin) if self.defaults else {}
-            watched = {**default, **functions}
-            statistics.append(_statistics(watched, programs[-1], self.chains))
+            watched.append({**default, **functions})
+        one_chain = _one_chain(programs[0], self.chains)  # of the others, too
         return Sampling(
             programs,
             states,
-            statistics,
+            [Statistics(functions, *one_chain) for functions in watched],
             {**self.recorders, **_own_recorders(self.kernel)},
             self.warmup,
             self.draws,
@@ -219,13 +219,12 @@ def _own_recorders(kernel: Kernel) -> dict[str, Recorder]:
     return {}
 
 
-def _statistics(functions: Mapping[str, Callable], program: Program, chains: int) -> Statistics:
-    """The functions, and the names of the numbers they give for this program."""
+def _one_chain(program: Program, chains: int) -> tuple[ChainState, Info]:
+    """The shapes of what functions of (state, info) are given."""
 
     def one(program):
         x = jnp.zeros((chains, *program.target.shape), program.target.state_dtype)
         found = loop.first_step(program, x)
-        return jax.tree.map(lambda a: a[0], found)  # of one chain
+        return jax.tree.map(lambda a: a[0], found)
 
-    state, info = eqx.filter_eval_shape(one, program)
-    return Statistics(functions, state, info)
+    return eqx.filter_eval_shape(one, program)

@@ -21,9 +21,10 @@ from hopscale.run import make_runs
 from hopscale.tune import Tuner, TunerState
 from hopscale_reproduction.cells import Cell
 
-CHUNK = 512  # steps between two looks at a batch
-SITES = {"cpu": 2**19, "gpu": 2**28}  # of all chains of a batch together
+CHUNK = {"cpu": 512, "gpu": 2048}  # steps between two looks at a batch
+SITES = {"cpu": 2**19, "gpu": 2**26}  # of all chains of a batch together
 CHAINS = 2**15  # of a batch: their traces have to fit into memory
+SHORT = 1e11  # steps times sites: seconds on a GPU, less than compiling takes
 STATISTIC = "statistic"
 
 
@@ -57,23 +58,37 @@ def split(cells: Iterable[Cell]) -> list[list[Cell]]:
     return batches
 
 
+def platform() -> str:
+    """By which numbers differ: "cpu" or "gpu"."""
+    return "cpu" if jax.default_backend() == "cpu" else "gpu"
+
+
+def _sites(cell: Cell) -> int:
+    """Of all its chains."""
+    return cell.make_target().num_sites * cell.chains
+
+
 def _most(cell: Cell) -> int:
     """How many cells of this shape one batch may hold."""
-    platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    sites = cell.make_target().num_sites * cell.chains
-    return max(1, min(SITES[platform] // sites, CHAINS // cell.chains))
+    return max(1, min(SITES[platform()] // _sites(cell), CHAINS // cell.chains))
+
+
+def work(cell: Cell) -> int:
+    """Steps times sites, of all its chains."""
+    return (cell.warmup + cell.draws) * _sites(cell)
 
 
 def program_size(cells: list[Cell]) -> int:
     """For how many cells to compile the program that runs these.
 
-    On a GPU to compile takes longer than to run a few cells more: sizes are rounded up to three
-    binary digits, so that one program does for many batches.
+    On a GPU to compile takes longer than to run a few short cells more: sizes are rounded up to
+    three binary digits, so that one program does for many batches.
     """
     count = len(cells)
     step = 1 << max(0, count.bit_length() - 3)
-    rounded = -(-count // step) * step
-    return count if jax.default_backend() == "cpu" else min(rounded, max(count, _most(cells[0])))
+    rounded = min(-(-count // step) * step, max(count, _most(cells[0])))
+    too_long = (rounded - count) * work(cells[0]) > SHORT
+    return count if too_long or platform() == "cpu" else rounded
 
 
 class Batch:
@@ -107,7 +122,7 @@ class Batch:
 
     def run(self, tick: Callable[[int], bool]) -> bool:
         """Warm up and draw. `tick(steps)` is told of progress and says whether to go on."""
-        return drive(self._job, chunk=CHUNK, progress=False, tell=tick) == "done"
+        return drive(self._job, chunk=CHUNK[platform()], progress=False, tell=tick) == "done"
 
     def results(self) -> list[dict[str, Any]]:
         """What each cell measured, with standard errors over chains."""

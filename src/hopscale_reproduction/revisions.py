@@ -17,7 +17,7 @@ REVISIONS = {
     "nearly_fair": 1,
     "ising": 1,
     "fhmm": 1,
-    "rbm": 1,
+    "rbm": 2,  # trained on thresholded bits
     # the loop with its tuner, and how effective sample sizes are estimated
     "loop": 1,
     "diagnostics": 1,

@@ -1,7 +1,9 @@
 """Running experiments: what is not in the store is run and put there."""
 
 import collections
+import itertools
 import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,17 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hopscale.host import interruptible
-from hopscale_reproduction.batch import Batch, program_size, split
+from hopscale_reproduction.batch import Batch, platform, program_size, split, work
 from hopscale_reproduction.cells import AnyCell, digest
 from hopscale_reproduction.experiment import Context, Experiment, OutOfTimeError
+from hopscale_reproduction.rows import new_row
 from hopscale_reproduction.store import Store
 
-AHEAD = {"cpu": 1, "gpu": 6}  # batches compiled while another runs
+AHEAD = {"cpu": 1, "gpu": 12}  # batches compiled while another runs, at most
 WAIT = 1.0  # seconds between two looks at cells that another process is at
 
 
@@ -176,17 +178,21 @@ class _Task:
 
 
 class _Batches:
-    """Runs of samplers: cells of one shape side by side; while a batch runs, the next compile."""
+    """Runs of samplers: cells of one shape side by side.
+
+    While a batch runs, the next compile, and what the last ones measured is summed up.
+    """
 
     def __init__(self, runner: Runner, tasks: list[_Task]):
         self._runner, self._store, self._tasks = runner, runner.store, tasks
 
     def run(self, cells: list[Any]) -> int:
         """Run what no other process is at; how many cells got done."""
-        done, compiled, waiting = 0, collections.deque(), iter(split(cells))
-        threads = AHEAD["cpu" if jax.default_backend() == "cpu" else "gpu"]
+        compiled, measured, waiting = collections.deque(), [], iter(in_turns(split(cells)))
+        threads = min(AHEAD[platform()], os.cpu_count() or 1)
         missing = [(task, set(task.missing)) for task in self._tasks]
-        with ThreadPoolExecutor(threads) as ahead:
+        done = 0
+        with ThreadPoolExecutor(threads) as ahead, ThreadPoolExecutor(1) as after:
             while not self._runner.over:
                 while len(compiled) < threads + 1 and (future := self._prepare(ahead, waiting)):
                     compiled.append(future)
@@ -197,13 +203,19 @@ class _Batches:
                 shares = [(t, len(own.intersection(batch.cells))) for t, own in missing]
                 if not batch.run(partial(self._tick, batch, shares)):
                     break
-                for cell, results in zip(batch.cells, batch.results(), strict=True):
-                    self._store.put(cell.settings(), results, cell.kind)
-                done += len(batch.cells)
+                measured.append((batch.cells, after.submit(batch.results)))
                 for task, share in shares:
                     task.seconds += (time.monotonic() - began) * share / len(batch.cells)
+                while measured and measured[0][1].done():
+                    done += self._keep(*measured.pop(0))
             ahead.shutdown(cancel_futures=True)
-        return done
+            return done + sum(self._keep(*one) for one in measured)
+
+    def _keep(self, cells: list[Any], results: "Future[list[dict[str, Any]]]") -> int:
+        """Put what a batch measured into the store; how many cells that are."""
+        pairs = zip(cells, results.result(), strict=True)
+        self._store.add_all([new_row(c.settings(), found, c.kind) for c, found in pairs])
+        return len(cells)
 
     def _prepare(self, ahead: ThreadPoolExecutor, waiting: Iterator) -> "Future[Batch] | None":
         """Claim the next batch, and begin to compile it."""
@@ -221,6 +233,14 @@ class _Batches:
             if task.line is not None and share:
                 task.line.advance(share * steps / (batch.warmup + batch.draws))
         return not self._runner.over
+
+
+def in_turns(batches: list[list[Any]]) -> list[list[Any]]:
+    """The longest batch, the shortest, the next longest: while a long one runs, others compile."""
+    by_work = sorted(batches, key=lambda cells: sum(map(work, cells)), reverse=True)
+    half = (len(by_work) + 1) // 2
+    pairs = itertools.zip_longest(by_work[:half], reversed(by_work[half:]))
+    return [cells for pair in pairs for cells in pair if cells is not None]
 
 
 class _OneByOne:

@@ -77,6 +77,19 @@ def test_batches_hold_one_shape_and_are_equal_in_size(monkeypatch):
     assert small.but(rate=0.3, config="C2", instance=4).shape == small.shape
 
 
+def test_on_a_gpu_short_batches_share_programs(monkeypatch):
+    from hopscale_reproduction import batch
+
+    cell = table_cell("bernoulli", 100, "C1", "lbp", "barker", **LENGTH)
+    long = cell.but(warmup=10**9)
+    assert [batch.program_size([cell] * n) for n in (3, 9, 17)] == [3, 9, 17]
+    monkeypatch.setattr(batch, "platform", lambda: "gpu")
+    assert [batch.program_size([cell] * n) for n in (3, 8, 9, 17)] == [3, 8, 10, 20]
+    assert [batch.program_size([long] * n) for n in (3, 9, 17)] == [3, 9, 17]
+    monkeypatch.setitem(batch.SITES, "gpu", 9 * 600)  # no more than fit
+    assert batch.program_size([cell] * 9) == 9
+
+
 @pytest.mark.parametrize("statistic", ["sum", "site", "pair", "log_prob"])
 def test_other_statistics_are_measured(statistic):
     cell = Cell(

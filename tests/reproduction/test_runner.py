@@ -73,6 +73,13 @@ def test_results_do_not_depend_on_what_ran_before(tmp_path):
             assert two.get(row["settings"])["ejd"] == pytest.approx(row["results"]["ejd"])  # pyright: ignore
 
 
+def test_long_and_short_batches_take_turns():
+    cell = table_cell("bernoulli", 20, "C2", "lbp", "barker", **TINY)
+    batches = [[cell.but(size=size)] for size in (30, 10, 50, 20, 40)]
+    assert [batch[0].size for batch in runner.in_turns(batches)] == [50, 10, 40, 20, 30]
+    assert runner.in_turns([]) == []
+
+
 def test_time_can_be_limited(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         outcome = Runner(store, "quick", minutes=0).run([tiny()])[0]
@@ -277,6 +284,8 @@ def test_a_killed_run_goes_on(tmp_path):
     with Store(tmp_path / "results.sqlite") as store:
         before = store.rows("run")
         assert len(before) < 3000
-        outcome = Runner(store, "quick").run([many(len(before) + 5)])[0]
-        assert (outcome.ran, outcome.complete) == (5, True)
+        count = len(before) + 5
+        missing = set(range(count)) - {row["settings"]["seed"] for row in before}
+        outcome = Runner(store, "quick").run([many(count)])[0]
+        assert (outcome.ran, outcome.complete) == (len(missing), True)
         assert store.rows("run")[: len(before)] == before

@@ -13,7 +13,10 @@ from hopscale.cli.draw import as_plain
 train_app = typer.Typer(no_args_is_help=True)
 app.add_typer(train_app, name="train", help="Learn a model from binary images.")
 
-DATA = "digits, static-mnist, dynamic-mnist, omniglot or caltech [static-mnist; digits if no data]"
+DATA = (
+    "digits, static-mnist, dynamic-mnist, thresholded-mnist, omniglot or caltech "
+    "[static-mnist; digits if no data]"
+)
 DATA_DIR = "folder with the data sets' files [$HOPSCALE_DATA]; digits needs none"
 
 DataName = Annotated[str | None, typer.Option("--data", help=DATA, show_default=False)]

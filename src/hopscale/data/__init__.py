@@ -5,6 +5,7 @@
 | `digits` | 8 x 8 | 1,285 | 256 | 256 | none: it comes with the package |
 | `static-mnist` | 28 x 28 | 50,000 | 10,000 | 10,000 | `binarized_mnist/` |
 | `dynamic-mnist` | 28 x 28, grey | 50,000 | 10,000 | 10,000 | `mnist/` |
+| `thresholded-mnist` | 28 x 28 | 50,000 | 10,000 | 10,000 | `mnist/` |
 | `omniglot` | 28 x 28 | 22,722 | 1,623 | 8,115 | `omniglot/` |
 | `caltech` | 28 x 28 | 4,100 | 2,264 | 2,307 | `caltech101_silhouettes/` |
 
@@ -26,6 +27,7 @@ __all__ = ["NAMES", "VARIABLE", "DataSet", "Regression", "diabetes", "load"]
 _LOADERS: dict[str, Callable[[Path], DataSet]] = {
     "static-mnist": mnist.static,
     "dynamic-mnist": mnist.dynamic,
+    "thresholded-mnist": mnist.thresholded,
     "omniglot": omniglot.load,
     "caltech": caltech.load,
 }

@@ -1,4 +1,4 @@
-"""Handwritten digits, in two forms: bits drawn once for all, and grey levels."""
+"""Handwritten digits, in three forms: bits drawn once for all, grey levels, and black or white."""
 
 from pathlib import Path
 
@@ -49,3 +49,10 @@ def dynamic(root: Path) -> DataSet:
         for file in (TRAIN, TEST)
     )
     return DataSet("dynamic-mnist", images[:-VALID_IMAGES], images[-VALID_IMAGES:], test)
+
+
+def thresholded(root: Path) -> DataSet:
+    """One bit for each grey level: whether it is above one half."""
+    grey = dynamic(root)
+    bits = [(images > 127).astype(np.int8) for images in (grey.train, grey.valid, grey.test)]
+    return DataSet("thresholded-mnist", *bits)
