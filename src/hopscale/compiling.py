@@ -1,6 +1,7 @@
-"""How programs that hold a network are compiled."""
+"""How programs are compiled: those that hold a network, and several at once."""
 
 import functools
+import threading
 
 import equinox as eqx
 import jax
@@ -13,6 +14,10 @@ GRAPHS = {
         "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONVOLUTION"
     )
 }
+
+# Python traces one program at a time. Threads that did so side by side would take turns of some
+# milliseconds each, for which whatever else the process does had to wait.
+_TRACING = threading.Lock()
 
 
 def compiled(**more):
@@ -27,10 +32,24 @@ def compiled(**more):
         usual = eqx.filter_jit(function, **more)
         graphs = eqx.filter_jit(function, compiler_options=GRAPHS, **more)  # type: ignore[call-overload]
 
+        def chosen():
+            return usual if jax.config.jax_compilation_cache_dir else graphs  # type: ignore[attr-defined]
+
         @functools.wraps(function)
         def call(*arguments):
-            return (usual if jax.config.jax_compilation_cache_dir else graphs)(*arguments)  # type: ignore[attr-defined]
+            return chosen()(*arguments)
 
+        call.lower = lambda *arguments: chosen().lower(*arguments)
         return call
 
     return decorate
+
+
+def compile_for(function, *arguments) -> None:
+    """Compile a function for these arguments, without calling it: a call then finds it compiled.
+
+    Threads trace one after the other and compile side by side.
+    """
+    with _TRACING:
+        lowered = function.lower(*arguments)
+    lowered.compile()

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hopscale import arguments, loop, pages
+from hopscale.compiling import compile_for
 from hopscale.devices import Devices, mesh_of, place
 from hopscale.loop import Chains, Program
 from hopscale.pages import STEP_NUMBERS, Moments, Page, Trace
@@ -84,6 +85,7 @@ class Sampling:
         self.start = (jnp.stack(x) if self.many else x[0], self.many)
         self.compiled = compiled
         if compiled:
+            compile_for(start, self.program, *self.start, self.mesh)
             self.chains = start(self.program, *self.start, self.mesh)
             arguments.finite_start(self.chains.states, self.target)
         self.step = self.invalid_in_warmup = 0
@@ -185,6 +187,7 @@ class Sampling:
     def compile(self) -> None:
         """Compile, taking no step."""
         began, self.compiled = time.perf_counter(), True
+        compile_for(advance, *self._arguments(0))
         self._call(0)
         jax.block_until_ready(self.chains)
         self.compile_seconds += time.perf_counter() - began
@@ -218,9 +221,12 @@ class Sampling:
             in_group=jnp.asarray(self.done % thin, jnp.int32),
         )
 
-    def _call(self, steps: int) -> None:
+    def _arguments(self, steps: int) -> tuple:
         fixed = (self.program, self.observed, self._span(self.step, steps, self.row))
-        self.chains, self.records = advance(fixed, self.chains, self.records, self.many, self.mesh)
+        return fixed, self.chains, self.records, self.many, self.mesh
+
+    def _call(self, steps: int) -> None:
+        self.chains, self.records = advance(*self._arguments(steps))
 
     def _fetch_states(self, steps: int) -> None:
         """Copy the states of groups that these steps completed to where the user gets them."""

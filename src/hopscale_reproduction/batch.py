@@ -26,6 +26,7 @@ SITES = {"cpu": 2**19, "gpu": 2**26}  # of all chains of a batch together
 CHAINS = 2**15  # of a batch: their traces have to fit into memory
 SHORT = 1e11  # steps times sites: seconds on a GPU, less than compiling takes
 STATISTIC = "statistic"
+_SITES: dict[tuple, int] = {}  # of a cell, by its shape
 
 
 class GainTuner(Tuner):
@@ -64,8 +65,10 @@ def platform() -> str:
 
 
 def _sites(cell: Cell) -> int:
-    """Of all its chains."""
-    return cell.make_target().num_sites * cell.chains
+    """Of all its chains; to make every target for that would take long."""
+    if cell.shape not in _SITES:
+        _SITES[cell.shape] = cell.make_target().num_sites * cell.chains
+    return _SITES[cell.shape]
 
 
 def _most(cell: Cell) -> int:

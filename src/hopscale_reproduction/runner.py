@@ -4,6 +4,7 @@ import collections
 import itertools
 import math
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,7 @@ from hopscale_reproduction.rows import new_row
 from hopscale_reproduction.store import Store
 
 AHEAD = {"cpu": 1, "gpu": 12}  # batches compiled while another runs, at most
+TURN = 1e-4  # seconds: threads that trace programs let the one that runs a batch go first
 WAIT = 1.0  # seconds between two looks at cells that another process is at
 
 
@@ -192,7 +194,7 @@ class _Batches:
         threads = min(AHEAD[platform()], os.cpu_count() or 1)
         missing = [(task, set(task.missing)) for task in self._tasks]
         done = 0
-        with ThreadPoolExecutor(threads) as ahead, ThreadPoolExecutor(1) as after:
+        with _turns(TURN), ThreadPoolExecutor(threads) as ahead, ThreadPoolExecutor(1) as after:
             while not self._runner.over:
                 while len(compiled) < threads + 1 and (future := self._prepare(ahead, waiting)):
                     compiled.append(future)
@@ -233,6 +235,17 @@ class _Batches:
             if task.line is not None and share:
                 task.line.advance(share * steps / (batch.warmup + batch.draws))
         return not self._runner.over
+
+
+@contextmanager
+def _turns(seconds: float) -> Iterator[None]:
+    """Let Python's threads take shorter turns."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def in_turns(batches: list[list[Any]]) -> list[list[Any]]:

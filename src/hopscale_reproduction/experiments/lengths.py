@@ -57,7 +57,7 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
                         if instance == 0 and _has_own_grid(single, profile):
                             design = plan.PLANS[profile]
                             step = design.step[sampler]
-                            yield from plan.grid(single, step, find, every=design.every)
+                            yield from plan.grid(single, step, find, strides=design.strides)
 
 
 def _has_own_grid(cell: Cell, profile: str) -> bool:

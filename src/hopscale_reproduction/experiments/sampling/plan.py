@@ -2,10 +2,12 @@
 
 For each sampler X: X-1 keeps R = 1; AX tunes R for the best rate of the theory; GX takes the
 best of all rates a_max - 0.02 k down to 0.03, a_max the rate at R = 1. Efficiency has one top along
-the rates: so every fifth of them is run, and all about the best. The rates' cells are also the
-points of the performance curves (Figures 1 to 3 and the appendix's).
+the rates: so every tenth of them is run, every fifth about the best of those, and all about the
+best of these. The rates' cells are also the points of the performance curves (Figures 1 to 3 and
+the appendix's).
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -44,7 +46,7 @@ class Plan(NamedTuple):
     configs: tuple[str, ...]
     methods: tuple[tuple[str, str], ...]
     step: dict[str, float]  # between rates, by sampler
-    every: int  # so many of them, away from the best
+    strides: tuple[int, ...]  # one rate in so many is run: everywhere, then about the best
     reach: dict[tuple[str, str], float]  # of rates around the theory's, by model and sampler
 
 
@@ -56,7 +58,7 @@ PLANS = {
         methods=MAIN,
         # The random walk accepts half as often, so that its rates lie in half the range.
         step={"rwm": 0.04, "lbp": 0.08},
-        every=1,
+        strides=(1,),
         # Of the models that cost most, the top of the curve. The random walk does not come near
         # the RBM's equilibrium in so few steps, at any rate.
         reach={
@@ -78,7 +80,7 @@ PLANS = {
         configs=CONFIGS,
         methods=METHODS,
         step={"rwm": 0.02, "gwg": 0.02, "lbp": 0.02},
-        every=5,
+        strides=(10, 5),
         reach={},
     ),
 }
@@ -130,13 +132,15 @@ def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
                 yield from (single, tuned)
                 if instance == 0:
                     reach = plan.reach.get((model, sampler), 1.0)
-                    yield from grid(single, plan.step[sampler], find, reach, plan.every)
+                    yield from grid(single, plan.step[sampler], find, reach, plan.strides)
 
 
-def grid(single: Cell, step: float, find: Find, reach: float = 1.0, every: int = 1) -> list[Cell]:
+def grid(
+    single: Cell, step: float, find: Find, reach: float = 1.0, strides: Sequence[int] = (1,)
+) -> list[Cell]:
     """Cells tuned for rates below that of R = 1, `reach` about the theory's; none before.
 
-    Not all of them, if `every` is more than 1: see `needed`.
+    Not all of them, if strides are more than 1: see `needed`.
     """
     found = find(single)
     if found is None:
@@ -150,21 +154,26 @@ def grid(single: Cell, step: float, find: Find, reach: float = 1.0, every: int =
         for rate in rates
         if rate >= LOWEST_RATE and abs(rate - best) <= reach
     ]
-    return row if every == 1 else needed(row, every, find)
+    return needed(row, strides, find)
 
 
-def needed(row: Sequence[Cell], every: int, find: Find) -> list[Cell]:
+def needed(row: Sequence[Cell], strides: Sequence[int], find: Find) -> list[Cell]:
     """What decides the best of a row of rates, by jump distance and by effective sample size.
 
-    Every so many of the rates; the neighbours of the best of those done, once the nearest of the
-    former are; and whatever is done.
+    One in so many of the rates, the first of the strides; about the best of those done one in
+    fewer, stride by stride; its neighbours in the end; and whatever is done.
     """
+    if strides[0] == 1:
+        return list(row)
     results = {place: found for place, cell in enumerate(row) if (found := find(cell)) is not None}
-    asked = set(results) | set(range(0, len(row), every))
-    for name in ("ejd", "ess"):
+    asked = set(results) | set(range(0, len(row), strides[0]))
+    for name in ("ejd", "ess") if results else ():
         efficiency = {k: metric(row[k], found, name)[0] for k, found in results.items()}
-        top = max(efficiency, key=efficiency.__getitem__, default=-1)
-        below = top - top % every
-        if results and all(k in results for k in (below, below + every) if k < len(row)):
-            asked |= set(range(top - NEIGHBOURS, top + NEIGHBOURS + 1))
+        top = max(efficiency, key=efficiency.__getitem__)
+        for stride, finer in itertools.pairwise((*strides, 1)):
+            below = top - top % stride
+            if not all(k in results for k in (below, below + stride) if k < len(row)):
+                break  # the best may turn out to be another
+            reach = NEIGHBOURS if finer == 1 else stride - 1
+            asked |= {k for k in range(top - reach, top + reach + 1) if k % finer == 0}
     return [cell for place, cell in enumerate(row) if place in asked]
