@@ -174,7 +174,10 @@ def step_cost(options, precision: str, data) -> dict:
 
 
 def sampling_cost(options, precision: str, data) -> dict:
-    """A step of `hs.sample` against a pass, taken in turns, without what a call costs."""
+    """A step of `hs.sample` against a pass, taken in turns, without what a call costs.
+
+    Nor what it costs to say at the end whether chains agree.
+    """
     model = model_of(options, precision, data)
     init = data[: options.batch]
     x, draws = jnp.asarray(init), (options.draws, 3 * options.draws)
@@ -182,11 +185,19 @@ def sampling_cost(options, precision: str, data) -> dict:
         warnings.simplefilter("ignore")  # so few draws say nothing of the model
         run = hs.sample(model, hs.LBP(options.balance), chains=options.batch, init=init,
                         warmup=64, draws=64, progress=False)  # fmt: skip
-        functions = [
-            *(lambda n=n: run.extend(n, progress=False).last for n in draws),
-            *(lambda n=n: evaluations(model, x, n) for n in draws),
-        ]
-        (few, many, few_passes, many_passes), _ = seconds_of(options, functions)
+
+        def steps(number: int) -> float:
+            return run.extend(number, progress=False).run_seconds - run.run_seconds
+
+        def passes(number: int) -> float:
+            return timed(lambda: evaluations(model, x, number))
+
+        each = [(measure, number) for measure in (steps, passes) for number in draws]
+        for measure, number in each:
+            measure(number)  # compiles
+        with turn(options):
+            times = [[measure(number) for measure, number in each] for _ in range(options.repeats)]
+    few, many, few_passes, many_passes = np.min(times, axis=0).tolist()
     step, alone = (
         (b - a) / (2 * options.draws) for a, b in ((few, many), (few_passes, many_passes))
     )

@@ -71,7 +71,7 @@ class Job(Protocol):
 def drive(
     job: Job,
     *,
-    seconds: float = 0.25,
+    seconds: float = 0.5,
     chunk: int | None = None,
     first_chunk: int = FIRST_CHUNK,
     progress: bool = True,

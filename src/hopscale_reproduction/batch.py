@@ -26,7 +26,6 @@ SITES = {"cpu": 2**19, "gpu": 2**26}  # of all chains of a batch together
 CHAINS = 2**15  # of a batch: their traces have to fit into memory
 SHORT = 1e11  # steps times sites: seconds on a GPU, less than compiling takes
 STATISTIC = "statistic"
-_SITES: dict[tuple, int] = {}  # of a cell, by its shape
 
 
 class GainTuner(Tuner):
@@ -65,10 +64,8 @@ def platform() -> str:
 
 
 def _sites(cell: Cell) -> int:
-    """Of all its chains; to make every target for that would take long."""
-    if cell.shape not in _SITES:
-        _SITES[cell.shape] = cell.make_target().num_sites * cell.chains
-    return _SITES[cell.shape]
+    """Of all its chains."""
+    return cell.num_sites * cell.chains
 
 
 def _most(cell: Cell) -> int:

@@ -62,6 +62,8 @@ class AnyCell(Protocol):
         ...
 
 
+FACTORS = 5  # hidden chains of an FHMM
+PIXELS = 28 * 28  # of the images that RBMs are trained on
 # Roles of runs, as rows of the paper's tables: X-1, AX, and the rates of which GX is the best.
 SINGLE, TUNED, GRID = "fixed-1", "adaptive", "grid"
 
@@ -130,6 +132,12 @@ class Cell:
         readings = tuple((k, v) for k, v in self.options if not isinstance(v, float))
         method = (self.sampler, self.balance, self.detail, self.statistic)
         return (self.model, self.size, readings, method, self.chains, self.warmup, self.draws)
+
+    @property
+    def num_sites(self) -> int:
+        """Of the target, which takes longer to make."""
+        known = {"ising": self.size**2, "fhmm": self.size * FACTORS, "rbm": PIXELS}
+        return known.get(self.model, self.size)
 
     def make_target(self) -> Target:
         return _target(self.model, self.size, self.config, self.instance, self.options)

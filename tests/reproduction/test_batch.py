@@ -77,6 +77,14 @@ def test_batches_hold_one_shape_and_are_equal_in_size(monkeypatch):
     assert small.but(rate=0.3, config="C2", instance=4).shape == small.shape
 
 
+def test_sites_are_counted_without_the_target():
+    cells = [table_cell(m, 100, "C1", "rwm", "") for m in ("bernoulli", "ising", "fhmm", "rbm")]
+    cells.append(Cell("identical", 100, "", "rwm", options=(("p", 0.3),)))
+    cells.append(Cell("nearly_fair", 100, "", "rwm", options=(("beta", 0.1),)))
+    for cell in cells:
+        assert cell.num_sites == cell.make_target().num_sites
+
+
 def test_on_a_gpu_short_batches_share_programs(monkeypatch):
     from hopscale_reproduction import batch
 
