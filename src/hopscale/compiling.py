@@ -20,7 +20,7 @@ GRAPHS = {
 _TRACING = threading.Lock()
 
 
-def compiled(**more):
+class Compiled:
     """Equinox's `filter_jit`, with convolutions in CUDA graphs where that works.
 
     It does not for a program that comes from JAX's persistent compilation cache: cuDNN fails
@@ -28,21 +28,26 @@ def compiled(**more):
     makes. So with such a cache in use programs are compiled the usual way.
     """
 
-    def decorate(function):
-        usual = eqx.filter_jit(function, **more)
-        graphs = eqx.filter_jit(function, compiler_options=GRAPHS, **more)  # type: ignore[call-overload]
+    def __init__(self, function, **more):
+        self._usual = eqx.filter_jit(function, **more)
+        self._graphs = eqx.filter_jit(function, compiler_options=GRAPHS, **more)  # type: ignore[call-overload]
+        functools.update_wrapper(self, function)
 
-        def chosen():
-            return usual if jax.config.jax_compilation_cache_dir else graphs  # type: ignore[attr-defined]
+    def __call__(self, *arguments):
+        return self._chosen(*arguments)
 
-        @functools.wraps(function)
-        def call(*arguments):
-            return chosen()(*arguments)
+    def lower(self, *arguments):
+        """The program for these arguments, before it is compiled."""
+        return self._chosen.lower(*arguments)
 
-        call.lower = lambda *arguments: chosen().lower(*arguments)
-        return call
+    @property
+    def _chosen(self):
+        return self._usual if jax.config.jax_compilation_cache_dir else self._graphs  # type: ignore[attr-defined]
 
-    return decorate
+
+def compiled(**more):
+    """A decorator: `Compiled` with these options of `filter_jit`."""
+    return functools.partial(Compiled, **more)
 
 
 def compile_for(function, *arguments) -> None:

@@ -75,7 +75,7 @@ def test_the_rates_that_are_run_have_the_best_of_all(tmp_path):
     assert len(complete) > 10
     for row in complete:
         results: dict = {}
-        while asked := [c for c in plan.needed(row, 5, results.get) if c not in results]:
+        while asked := [c for c in plan.needed(row, (10, 5), results.get) if c not in results]:
             results |= {cell: found[cell] for cell in asked}
         for name in ("ejd", "ess"):
             ((_, part),) = best_of([(cell, results.get(cell)) for cell in row], name)

@@ -1,8 +1,8 @@
 """The RBMs of the paper's experiments, trained on binary MNIST.
 
 The paper gives the sizes, the data and the method. The rest is the recipe of the code it builds
-on: one epoch of CD-100, batches of 100, Adam at 1e-3, visible biases from the data's means. The
-bits are Larochelle's fixed ones.
+on: one epoch of CD-100, batches of 100, Adam at 1e-3, visible biases from the data's means. Grey
+levels above one half are ones. docs/reproduction.md says which other trainings were tried.
 """
 
 import functools

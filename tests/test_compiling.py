@@ -1,0 +1,54 @@
+"""Programs compiled ahead of their first call, by several threads."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hopscale.compiling import compile_for, compiled
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.fixture
+def programs():
+    """Counts the programs that XLA compiles."""
+    names = []
+
+    def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        names.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    return lambda: names.count(COMPILED)
+
+
+def test_a_call_finds_what_was_compiled_for_it(programs):
+    function, x = compiled()(lambda x: jnp.sin(x) + 3), jnp.arange(7.0)
+    before = programs()
+    compile_for(function, x)
+    assert programs() == before + 1
+    found = function(x)
+    assert programs() == before + 1
+    assert np.asarray(found)[0] == 3
+    function(np.arange(5.0))  # another shape
+    assert programs() == before + 2
+
+
+def test_threads_trace_one_after_the_other():
+    inside, most = [], []
+
+    def slow(x):
+        inside.append(None)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.pop()
+        return x + 1
+
+    with ThreadPoolExecutor(4) as pool:
+        sizes = [jnp.zeros(n) for n in range(1, 5)]
+        list(pool.map(lambda x: compile_for(compiled()(slow), x), sizes))
+    assert len(most) >= 4
+    assert max(most) == 1
