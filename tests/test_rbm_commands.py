@@ -85,8 +85,8 @@ def test_the_shipped_rbms_say_how_they_were_made():
     for size in rbms.SIZES:
         made = by_size[str(size)]
         assert made["command"] == (
-            f"hopscale train rbm --hidden {size} --data static-mnist --epochs 1 --cd 100 "
-            "--batch 100 --rate 0.001 --seed 0"
+            f"hopscale train rbm --hidden {size} --data thresholded-mnist --epochs 1 --cd "
+            "100 --batch 100 --rate 0.001 --seed 0"
         )
         assert len(made["data_sha256"]) == 64
         assert made["history"][0]["reconstruction"] < 0.08
