@@ -1,9 +1,9 @@
 """Time the GPU kernels and whole steps.
 
-Run: python benchmarks/gpu.py [choose] [time] [steps] [profile] [table[:k/n]] [sweep]
+Run: python benchmarks/gpu.py [choose] [time] [steps] [tuners] [profile] [table[:k/n]] [sweep]
 
 choose: a choice beside the reference's, and whether it is the same. time: the kernels alone. steps:
-whole steps of samplers. profile: what a step consists of, by the clock of the device. table: the
+whole steps of samplers. tuners: steps whose scale is fixed, or was tuned and is frozen. profile: what a step consists of, by the clock of the device. table: the
 rows of `h200.csv`: steps of LBP, and from 10^2 to 10^6 sites at a fixed number of sites in all
 chains; with k/n, every n-th row from the k-th on, of n processes that compile side by side and take
 their times one after the other. sweep: other knobs. Without an argument, the first three. Whether
@@ -270,6 +270,22 @@ def steps() -> None:
         )
 
 
+def tuners() -> None:
+    """A frozen tuner costs something on a GPU, which computes its update and drops it."""
+    for name, target, scale, chains in problems():
+        found = []
+        for tuner in (hs.Fixed(scale), hs.Adaptive(), hs.Tuned()):
+            count = 512 if chains == 100 else 128
+            job = Plan.of([target], hs.LBP(), [0], [tuner], chains, 0, 8 * count).begin()
+            state = job.chains.tuner
+            frozen = state._replace(scale=jnp.full_like(state.scale, scale))
+            job.chains = job.chains._replace(tuner=frozen)
+            job.advance(count)
+            took = min(seconds(job, count) for _ in range(4)) / count
+            found.append(f"{type(tuner).__name__} {took * 1e3:.4f}")
+        say(f"{name} x {chains} chains: ms a step by tuner: {', '.join(found)}")
+
+
 def begin() -> None:
     """Say what this runs on, or why it cannot."""
     ready, reason = gpu.ready()
@@ -290,6 +306,8 @@ def main(parts: list[str]) -> None:
                 attempt(f"{chains}x{n}", partial(timed, chains, n, part == "sweep"))
     if "steps" in parts:
         attempt("steps", steps)
+    if "tuners" in parts:
+        attempt("tuners", tuners)
     if "profile" in parts:
         attempt("profile", profile)
     for part in parts:
