@@ -3,11 +3,12 @@
 Run: python benchmarks/gpu.py [choose] [time] [steps] [tuners] [profile] [table[:k/n]] [sweep]
 
 choose: a choice beside the reference's, and whether it is the same. time: the kernels alone. steps:
-whole steps of samplers. tuners: steps whose scale is fixed, or was tuned and is frozen. profile: what a step consists of, by the clock of the device. table: the
-rows of `h200.csv`: steps of LBP, and from 10^2 to 10^6 sites at a fixed number of sites in all
-chains; with k/n, every n-th row from the k-th on, of n processes that compile side by side and take
-their times one after the other. sweep: other knobs. Without an argument, the first three. Whether
-the kernels are right, `gpu_check.py` says.
+whole steps of samplers. tuners: steps whose scale is fixed, or was tuned and is frozen. profile:
+what a step consists of, by the clock of the device. table: the rows of `h200.csv`: steps of LBP,
+and from 10^2 to 10^6 sites at a fixed number of sites in all chains; with k/n, every n-th row from
+the k-th on, of n processes that compile side by side and take their times one after the other.
+sweep: other knobs. Without an argument, the first three. Whether the kernels are right,
+`gpu_check.py` says.
 """
 
 import fcntl
