@@ -56,8 +56,8 @@ class Training:
 
 def trainings() -> Iterator[Training]:
     """One thing changed at a time, then what seems likeliest."""
-    yield Training("thresholded")
-    yield Training("dynamic")
+    for bits in ("static", "thresholded", "dynamic"):
+        yield Training(bits)
     for bits in ("static", "thresholded", "dynamic"):
         yield Training(bits, persistent=True)
         for epochs in (2, 5, 10):

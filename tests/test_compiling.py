@@ -37,6 +37,15 @@ def test_a_call_finds_what_was_compiled_for_it(programs):
     assert programs() == before + 2
 
 
+def test_what_is_traced_may_compile_something_itself():
+    def outer(x):
+        with jax.ensure_compile_time_eval():
+            compile_for(compiled()(lambda y: y + 1), jnp.ones(3))
+        return 2 * x
+
+    compile_for(compiled()(outer), jnp.ones(2))
+
+
 def test_threads_trace_one_after_the_other():
     inside, most = [], []
 

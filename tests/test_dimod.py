@@ -83,17 +83,30 @@ def test_keywords_of_dwave_samplers_are_taken():
     assert np.all(cold.record.energy <= bqm.energy(start) + 1e-4)
     ising = sampler.sample_ising({"a": 1.0}, {("a", "b"): -1.0}, num_sweeps=50, seed=1)
     assert ising.first.sample == {"a": -1, "b": -1}
+    in_their_order = sampler.sample(bqm, (0.1, 3.0), 2, 50, seed=1, randomize_order=True)
+    assert len(in_their_order) == 2
+    unchanged = sampler.sample(bqm, num_sweeps=0, initial_states=[start])
+    assert unchanged.first.sample == start
     empty = sampler.sample(dimod.BQM("SPIN"))
     assert len(empty.variables) == 0
 
 
+def test_annealing_can_be_interrupted():
+    bqm = dimod.BQM(LINEAR, QUADRATIC, 0.0, "SPIN")
+    asked = []
+    stopped = hs.dimod.Sampler().sample(
+        bqm, num_sweeps=1000, seed=1, interrupt_function=lambda: asked.append(None) or True
+    )
+    assert len(asked) == 1  # before the end
+    assert len(stopped) == 1
+
+
 BAD = {
-    "randomize_order": ({"randomize_order": True}, "not supported"),
     "criterion": ({"proposal_acceptance_criteria": "heat"}, "proposal_acceptance_criteria"),
     "schedule": ({"beta_schedule_type": "cubic"}, "beta_schedule_type"),
     "no schedule": ({"beta_schedule_type": "custom"}, "beta_schedule is needed"),
     "a schedule too many": ({"beta_schedule": [1.0]}, "beta_schedule is needed"),
-    "sweeps": ({"num_sweeps": 0}, "num_sweeps"),
+    "sweeps": ({"num_sweeps": -1}, "num_sweeps"),
     "parts": ({"num_sweeps": 5, "num_sweeps_per_beta": 2}, "multiple"),
     "zero": ({"beta_range": [0.0, 1.0]}, "positive"),
     "nan": ({"beta_range": [0.1, np.nan]}, "finite"),

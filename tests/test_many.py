@@ -92,3 +92,10 @@ def test_one_run_is_allowed():
     run, *rest = hs.sample_many(TARGET, hs.LBP(), keys=[2], **LENGTH)
     assert not rest
     alike(run, alone(TARGET, hs.LBP(), 2, None))
+
+
+def test_targets_of_different_shape_are_named_before_their_functions():
+    targets = [hs.Bernoulli(np.full(n, 0.3)) for n in (5, 7)]
+    record = [{"a": lambda s, i, n=n: jnp.dot(jnp.ones(n), s.x)} for n in (5, 7)]
+    with pytest.raises(ValueError, match="must be of one shape"):
+        hs.sample_many(targets, hs.LBP(), keys=[0, 1], record=record)

@@ -31,7 +31,7 @@ def test_results_print_as_few_lines(run):
 
 
 def test_a_title_longer_than_its_table_stays_on_a_line():
-    title = "The best of Ising (12 x 12) by Gibbs(order=auto, rule=metropolis, sweeps=1)"
+    title = "The best of Ising (12 x 12) by Gibbs(order='auto', rule='metropolis', sweeps=1)"
     assert tables.text(tables.table(title, [("beta", "1")])).splitlines()[0] == title
 
 

@@ -43,7 +43,7 @@ def choose(target: Target, scale: Any = None) -> Chosen:
         return Chosen(Gibbs(), "all hidden units can be drawn at once, then all visible ones")
     sweep = target.sweep()
     if not isinstance(sweep, PairSweep):
-        return Chosen(LBP(), "one evaluation prices every change of one site")
+        return Chosen(LBP(), "each step prices every change of one site, and makes the likeliest")
     if not sweep.graph.num_pairs:
         return Chosen(Gibbs(), "no site depends on another, so a sweep draws all of them afresh")
     graph, colours = sweep.graph, sweep.blocks.shape[0]

@@ -17,7 +17,7 @@ GRAPHS = {
 
 # Python traces one program at a time. Threads that did so side by side would take turns of some
 # milliseconds each, for which whatever else the process does had to wait.
-_TRACING = threading.Lock()
+_TRACING = threading.RLock()  # what is traced may run a program of its own
 
 
 class Compiled:

@@ -19,6 +19,7 @@ from hopscale.loop import Program
 from hopscale.record import Hamming, Recorder, Statistics
 from hopscale.results import MAIN
 from hopscale.sampling import Sampling
+from hopscale.stepping import check_alike
 from hopscale.target import State, Target
 from hopscale.tune import Tuner, fitted
 
@@ -154,6 +155,7 @@ class Plan:
             )
             default = _default_functions(target, key_origin) if self.defaults else {}
             watched.append({**default, **functions})
+        check_alike(programs)
         one_chain = _one_chain(programs[0], self.chains)  # of the others, too
         return Sampling(
             programs,

@@ -279,7 +279,7 @@ def describe(kernel: Kernel) -> str:
         value = getattr(kernel, field.name)
         if not field.repr or (field.kw_only and value == field.default):
             continue
-        text = value if isinstance(value, str) else getattr(value, "__name__", repr(value))
+        text = getattr(value, "__name__", repr(value))
         if isinstance(value, Kernel):
             text = describe(value)
         elif isinstance(value, jax.Array | np.ndarray):

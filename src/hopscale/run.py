@@ -76,7 +76,7 @@ def sample(
             on any number of them, bit for bit but for large matrix products in the density, whose
             rounding depends on how many chains a device has.
         progress: show a progress bar where there is a terminal or a notebook.
-        chunk: steps between two looks at the run. None: about a quarter of a second.
+        chunk: steps between two looks at the run. None: about half a second.
         sampler: another name for `kernel`.
 
     Returns:

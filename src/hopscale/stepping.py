@@ -138,13 +138,19 @@ def start(programs: Program, x: State, many: bool, mesh: Mesh | None = None) -> 
 
 def stack(trees):
     """Arrays of all trees, stacked; all else must be the same."""
+    check_alike(trees)
     arrays, rest = eqx.partition(list(trees), eqx.is_array)
-    if any(_kind(*both) != _kind(arrays[0], rest[0]) for both in zip(arrays, rest, strict=True)):
+    return eqx.combine(jax.tree.map(lambda *a: jnp.stack(a), *arrays), rest[0])
+
+
+def check_alike(trees) -> None:
+    """Raise unless trees differ in the numbers of their arrays alone."""
+    kinds = [_kind(*eqx.partition(tree, eqx.is_array)) for tree in trees]
+    if any(kind != kinds[0] for kind in kinds):
         raise ValueError(
             "runs side by side must be of one shape: the same kinds of target, tuner and function, "
             "with the same settings and arrays of the same shape; only numbers may differ."
         )
-    return eqx.combine(jax.tree.map(lambda *a: jnp.stack(a), *arrays), rest[0])
 
 
 def _kind(arrays, rest):

@@ -25,6 +25,7 @@ from hopscale_reproduction.store import Store
 
 AHEAD = {"cpu": 1, "gpu": 12}  # batches compiled while another runs, at most
 TURN = 1e-4  # seconds: threads that trace programs let the one that runs a batch go first
+PENDING = 2  # batches that have run and are not summed up, at most
 WAIT = 1.0  # seconds between two looks at cells that another process is at
 
 
@@ -187,37 +188,48 @@ class _Batches:
 
     def __init__(self, runner: Runner, tasks: list[_Task]):
         self._runner, self._store, self._tasks = runner, runner.store, tasks
+        self._measured: collections.deque[tuple[list[Any], Future[list]]] = collections.deque()
+        self._done, self._error = 0, None
 
     def run(self, cells: list[Any]) -> int:
         """Run what no other process is at; how many cells got done."""
-        compiled, measured, waiting = collections.deque(), [], iter(in_turns(split(cells)))
+        compiled, waiting = collections.deque(), iter(in_turns(split(cells)))
         threads = min(AHEAD[platform()], os.cpu_count() or 1)
         missing = [(task, set(task.missing)) for task in self._tasks]
-        done = 0
+        self._done, self._error = 0, None
         with _turns(TURN), ThreadPoolExecutor(threads) as ahead, ThreadPoolExecutor(1) as after:
-            while not self._runner.over:
-                while len(compiled) < threads + 1 and (future := self._prepare(ahead, waiting)):
-                    compiled.append(future)
-                if not compiled:
-                    break
-                began = time.monotonic()
-                batch = compiled.popleft().result()
-                shares = [(t, len(own.intersection(batch.cells))) for t, own in missing]
-                if not batch.run(partial(self._tick, batch, shares)):
-                    break
-                measured.append((batch.cells, after.submit(batch.results)))
-                for task, share in shares:
-                    task.seconds += (time.monotonic() - began) * share / len(batch.cells)
-                while measured and measured[0][1].done():
-                    done += self._keep(*measured.pop(0))
-            ahead.shutdown(cancel_futures=True)
-            return done + sum(self._keep(*one) for one in measured)
+            try:
+                while not self._runner.over and self._error is None:
+                    while len(compiled) < threads + 1 and (future := self._prepare(ahead, waiting)):
+                        compiled.append(future)
+                    if not compiled:
+                        break
+                    began = time.monotonic()
+                    batch = compiled.popleft().result()
+                    shares = [(t, len(own.intersection(batch.cells))) for t, own in missing]
+                    if not batch.run(partial(self._tick, batch, shares)):
+                        break
+                    self._measured.append((batch.cells, after.submit(batch.results)))
+                    for task, share in shares:
+                        task.seconds += (time.monotonic() - began) * share / len(batch.cells)
+                    self._keep(PENDING)
+            finally:  # nothing that was run is lost
+                ahead.shutdown(wait=False, cancel_futures=True)
+                self._keep(0)
+        if self._error is not None:
+            raise self._error
+        return self._done
 
-    def _keep(self, cells: list[Any], results: "Future[list[dict[str, Any]]]") -> int:
-        """Put what a batch measured into the store; how many cells that are."""
-        pairs = zip(cells, results.result(), strict=True)
-        self._store.add_all([new_row(c.settings(), found, c.kind) for c, found in pairs])
-        return len(cells)
+    def _keep(self, most: int) -> None:
+        """Put what batches measured into the store; wait where more than `most` are not ready."""
+        while self._measured and (len(self._measured) > most or self._measured[0][1].done()):
+            cells, results = self._measured.popleft()
+            try:
+                pairs = zip(cells, results.result(), strict=True)
+                self._store.add_all([new_row(c.settings(), found, c.kind) for c, found in pairs])
+                self._done += len(cells)
+            except Exception as error:  # after the others are kept
+                self._error = self._error or error
 
     def _prepare(self, ahead: ThreadPoolExecutor, waiting: Iterator) -> "Future[Batch] | None":
         """Claim the next batch, and begin to compile it."""
@@ -231,6 +243,7 @@ class _Batches:
 
     def _tick(self, batch: Batch, shares: list[tuple[_Task, int]], steps: int) -> bool:
         """Called between chunks of a batch."""
+        self._keep(PENDING)
         for task, share in shares:
             if task.line is not None and share:
                 task.line.advance(share * steps / (batch.warmup + batch.draws))

@@ -80,6 +80,56 @@ def test_long_and_short_batches_take_turns():
     assert runner.in_turns([]) == []
 
 
+def one_by_one(monkeypatch):
+    """Batches of a cell each, whose results take long to sum up."""
+    from hopscale_reproduction import batch
+
+    monkeypatch.setitem(batch.SITES, "cpu", 1)
+    usual = batch.Batch.results
+
+    def slow(self):
+        time.sleep(0.2)
+        return usual(self)
+
+    monkeypatch.setattr(batch.Batch, "results", slow)
+    return batch.Batch
+
+
+def test_what_was_run_is_kept_when_the_next_cannot_be_compiled(tmp_path, monkeypatch):
+    ran, kind = [], one_by_one(monkeypatch)
+
+    def broken(cells, size):
+        if len(ran) >= 4:
+            raise MemoryError("no room")
+        ran.append(cells)
+        return kind(cells, size)
+
+    monkeypatch.setattr(runner, "Batch", broken)
+    with Store(tmp_path / "s.sqlite") as store:
+        with pytest.raises(MemoryError, match="no room"):
+            Runner(store, "quick").run([many(8)])
+        assert len(store.rows("run")) == 4
+
+
+def test_what_was_run_is_kept_when_one_cannot_be_summed_up(tmp_path, monkeypatch):
+    kind = one_by_one(monkeypatch)
+    usual = kind.results
+
+    def broken(self):
+        found = usual(self)
+        if self.cells[0].seed == 3:  # the second to run, after the first
+            raise ArithmeticError("not a number")
+        return found
+
+    monkeypatch.setattr(kind, "results", broken)
+    with Store(tmp_path / "s.sqlite") as store:
+        with pytest.raises(ArithmeticError, match="not a number"):
+            Runner(store, "quick").run([many(4)])
+        kept = {row["settings"]["seed"] for row in store.rows("run")}
+        assert 0 in kept
+        assert 3 not in kept
+
+
 def test_time_can_be_limited(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         outcome = Runner(store, "quick", minutes=0).run([tiny()])[0]

@@ -91,7 +91,6 @@ class Sampler(dimod.Sampler, dimod.Initialized):
     def sample(
         self,
         bqm: Any,
-        *,
         beta_range: Any = None,
         num_reads: int | None = None,
         num_sweeps: int | None = None,
@@ -112,19 +111,17 @@ class Sampler(dimod.Sampler, dimod.Initialized):
             bqm: the model; its energy is minimised.
             beta_range: first and last inverse temperature. None: from the model.
             num_reads: chains. None: as many as there are initial states, or 1.
-            num_sweeps: of each chain; 1,000 unless said.
+            num_sweeps: of each chain; 1,000 unless said, and 0 returns the initial states.
             num_sweeps_per_beta: sweeps at each inverse temperature.
             beta_schedule_type: "geometric", "linear" or "custom".
             beta_schedule: all inverse temperatures, for "custom".
             seed: the same seed gives the same samples.
-            interrupt_function: called between chunks of sweeps; True stops.
+            interrupt_function: called every 100 sweeps of all reads; True stops.
             initial_states, initial_states_generator: as `dimod.Initialized` has them.
-            randomize_order: not supported: sweeps go by colour, which has no order.
+            randomize_order: taken, and without effect: sites of a colour have no order.
             proposal_acceptance_criteria: "Metropolis" or "Gibbs".
         """
         self.remove_unknown_kwargs(**options)
-        if randomize_order:
-            raise ValueError("randomize_order=True is not supported: sweeps go colour by colour.")
         choice("proposal_acceptance_criteria", proposal_acceptance_criteria, CRITERIA)
         if not bqm.num_variables:
             return dimod.SampleSet.from_samples_bqm(np.zeros((num_reads or 1, 0), np.int8), bqm)
@@ -145,11 +142,13 @@ class Sampler(dimod.Sampler, dimod.Initialized):
         order = parsed.initial_states.variables
         start = start[:, [order.index(v) for v in bqm.variables]] > 0
         rule = proposal_acceptance_criteria.lower()
-        states = _annealed(
-            model, start.astype(np.int8), betas, num_sweeps_per_beta, rule, seed, interrupt_function
-        )
+        states = start.astype(np.int8)
+        if betas.size:
+            settings = (num_sweeps_per_beta, rule, seed, interrupt_function)
+            states = _annealed(model, states, betas, *settings)
         found = sample_set(states, bqm)
-        found.info.update(beta_range=[float(betas[0]), float(betas[-1])], seed=seed)
+        span = [float(beta) for beta in betas[[0, -1]]] if betas.size else None
+        found.info.update(beta_range=span, beta_schedule_type=beta_schedule_type, seed=seed)
         return found
 
 
@@ -168,7 +167,7 @@ def _betas(model: Pairwise, span, sweeps, per_beta, kind: str, custom) -> np.nda
             )
     else:
         sweeps = 1000 if sweeps is None else sweeps
-        count("num_sweeps", sweeps, minimum=1)
+        count("num_sweeps", sweeps, minimum=0)
         low, high = beta_range(model) if span is None else map(float, span)
         if sweeps % per_beta:
             raise ValueError("num_sweeps must be a multiple of num_sweeps_per_beta.")
@@ -176,12 +175,14 @@ def _betas(model: Pairwise, span, sweeps, per_beta, kind: str, custom) -> np.nda
             raise ValueError(f"a geometric schedule needs positive betas; got {low:g}.")
         space = np.linspace if kind == "linear" else np.geomspace
         betas = space(low, high, sweeps // per_beta)
+        if not sweeps:
+            return betas
     if betas.ndim != 1 or not betas.size or not np.all(np.isfinite(betas)) or betas.min() < 0:
         raise ValueError("inverse temperatures must be finite numbers of 0 or more.")
     return betas
 
 
-CHUNK = 1000  # sweeps between two calls of interrupt_function
+CHUNK = 100  # sweeps between two calls of interrupt_function
 
 
 def _annealed(model, start, betas, per_beta: int, rule: str, seed: int, interrupt) -> np.ndarray:
