@@ -26,6 +26,14 @@ def fixed_sum(**settings):
     return sample(hs.LogDensity(exactly_two, (4,)), init=[1, 1, 0, 0], **settings)
 
 
+def permutations(**settings):
+    def different(code):
+        return jnp.where(jnp.all(jnp.sum(code, axis=0) == 1), 0.0, -jnp.inf)
+
+    target = hs.LogDensity(different, (4,), num_states=4, ratios="exact")
+    return sample(target, init=[0, 1, 2, 3], **settings)
+
+
 def network_of_numbers(x):
     return jnp.sum(TABLE[0] * x)
 
@@ -58,6 +66,7 @@ ERRORS: dict[str, Any] = {
         "Pass starting states in `init`",
     ),
     "every neighbour impossible": (fixed_sum, ValueError, r"use hs\.Swap\(ones=k\)"),
+    "every neighbour of a permutation impossible": (permutations, ValueError, "Let the density be"),
     "a time for a seed": (lambda: sample(key=0.5), TypeError, "integer seed"),
     "things to record without names": (lambda: sample(record=[jnp.sum]), TypeError, "by name"),
     "a word for what to keep": (lambda: sample(keep="some"), ValueError, "every n-th"),

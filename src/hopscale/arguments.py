@@ -142,12 +142,16 @@ def finite_start(chains: ChainState, target: Target) -> None:
         )
     if chains.log_ratios is None:
         return
-    if target.num_states == 2 and np.all(np.asarray(chains.log_ratios) == -np.inf):
+    if np.all(_of_others(np.asarray(chains.log_ratios), x, target) == -np.inf):
+        swap = (
+            "If the number of ones is fixed, use hs.Swap(ones=k) and leave the constraint out of "
+            "the density; else let"
+        )
         raise ValueError(
             "every state one site away from where chains start is impossible (log-ratios of "
-            f"-inf), first from {_shown(x[0])}: no site has weight in a proposal. If the number of "
-            "ones is fixed, use hs.Swap(ones=k) and leave the constraint out of the density; else "
-            "let the density be small, not zero, off the constraint; or use hs.RWM()."
+            f"-inf), first from {_shown(x[0])}: no site has weight in a proposal. "
+            f"{swap if target.num_states == 2 else 'Let'} the density be small, not zero, off the "
+            "constraint; or use hs.RWM()."
         )
     ratios = np.isnan(np.asarray(chains.log_ratios)).reshape(log_prob.size, -1).any(axis=1)
     if ratios.any():
@@ -157,6 +161,14 @@ def finite_start(chains: ChainState, target: Target) -> None:
             f"at {_shown(x[chain])}. Pass starting states in `init`, or check "
             "the gradient of the log-density there."
         )
+
+
+def _of_others(log_ratios: np.ndarray, x: np.ndarray, target: Target) -> np.ndarray:
+    """The log-ratios of values other than the one that a site has."""
+    if target.num_states == 2:
+        return log_ratios
+    each = log_ratios.reshape(*x.shape, target.num_states)
+    return np.where(np.arange(target.num_states) == x[..., None], -np.inf, each)
 
 
 def all_invalid(proposals: int, offender: np.ndarray | None) -> NoReturn:

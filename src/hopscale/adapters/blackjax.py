@@ -66,7 +66,7 @@ def lbp(
     scale: Any,
     *,
     num_states: int = 2,
-    ratios: str = "gradient",
+    ratios: str = "auto",
     balance: Any = "barker",
     path: str = "reversed",
 ):
@@ -76,7 +76,9 @@ def lbp(
         logdensity_fn: the log-density of a position, up to a constant.
         scale: R, the mean number of sites that a step changes; `scale_adaptation` finds it.
         num_states: values a site can take.
-        ratios: "gradient" or "exact", as for `hs.LogDensity`.
+        ratios: "auto", "exact" or "gradient", as for `hs.LogDensity`. Nothing is compared here, so
+            beyond 32 neighbours "auto" is the gradient: `hs.check.ratios` says whether it tells
+            the truth.
         balance, path: as for `hs.LBP`.
     """
     return _algorithm(LBP(balance, path), logdensity_fn, scale, num_states, ratios)
@@ -87,7 +89,7 @@ def gwg(
     scale: Any,
     *,
     num_states: int = 2,
-    ratios: str = "gradient",
+    ratios: str = "auto",
     balance: Any = "barker",
     repeats: str = "once",
 ):
@@ -107,7 +109,7 @@ def scale_adaptation(
     rate: float | None = None,
     chains: int = 16,
     num_states: int = 2,
-    ratios: str = "gradient",
+    ratios: str = "auto",
     **settings: Any,
 ):
     """Tune the scale: as `blackjax.window_adaptation` is for NUTS.
