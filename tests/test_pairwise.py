@@ -56,6 +56,13 @@ def test_every_form_is_the_same_model(form):
     jax.tree.map(np.testing.assert_array_equal, target, model)
 
 
+def test_three_tuples_of_three_are_pairs():
+    pairs = ((0, 1, 5), (2, 3, 7), (1, 2, 4))
+    listed, arrays = hs.Pairwise(list(pairs)), tuple(np.array(pairs).T)
+    for form in (pairs, arrays):
+        jax.tree.map(np.testing.assert_array_equal, hs.Pairwise(form), listed)
+
+
 @pytest.mark.parametrize("bits", [False, True])
 def test_log_prob_and_ratios_are_the_formulas(x64, bits):
     target = hs.Pairwise(UPPER, FIELD, bits=bits)
