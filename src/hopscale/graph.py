@@ -129,11 +129,10 @@ def _square(shape) -> None:
 def _listed(couplings: Any) -> tuple[Any, Any, Any] | None:
     """The columns of a list of tuples, or of three arrays in a tuple; None for anything else."""
     tuples = isinstance(couplings, list | tuple) and all(isinstance(p, tuple) for p in couplings)
-    pairs = tuples and len(couplings) > 0 and len(couplings[0]) == 3
-    three = isinstance(couplings, tuple) and len(couplings) == 3 and all(map(np.ndim, couplings))
-    if three and not pairs:
+    if isinstance(couplings, tuple) and len(couplings) == 3 and all(map(np.ndim, couplings)):
         i, j, value = couplings
-        return i, j, value
+        if not (tuples and len(i) == 3):  # three tuples of three are three pairs
+            return i, j, value
     if tuples:
         if not couplings:
             return (), (), ()
