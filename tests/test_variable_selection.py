@@ -144,6 +144,16 @@ def test_twelve_columns_against_enumeration():
     np.testing.assert_allclose(by_chain.mean(axis=0)[sure], truth[sure], atol=2e-3)
 
 
+def test_columns_can_be_clamped():
+    """Of many columns: chains start at models that are small enough."""
+    x, y = simulated(n=60, p=200)
+    given = hs.clamp(VariableSelection(x, y), [0, 7], [1, 0])
+    run = hs.sample(given, chains=4, warmup=5, draws=5, keep="all", progress=False)
+    assert isinstance(run.kernel, hs.Exchange)
+    assert run.draws is not None
+    assert np.all(given.full(run.draws)[..., [0, 7]] == [1, 0])
+
+
 def test_models_are_ranked(run):
     model = run.target
     pi, states = hs.check.probabilities(model), hs.check.states(model)
@@ -168,6 +178,51 @@ def test_repeated_columns_are_no_error():
     found = model.evaluate(np.ones(12, int))
     assert np.isfinite(found.log_prob)
     assert np.all(np.isfinite(np.asarray(found.log_ratios)))
+
+
+@pytest.mark.parametrize("prior", [GPrior(), Slab(1.0), Slab(100.0), Slab(1e4)], ids=repr)
+def test_repeated_columns_are_followed_in_single_precision(prior):
+    """One of six columns stands there three times; two change at a time, a thousand times."""
+    x, y = simulated()
+    model = VariableSelection(np.concatenate([x, x[:, [1, 1]]], axis=1), y, prior)
+
+    def follow(carry, key):
+        state, at = carry
+        choice = listed(jax.random.permutation(key, 8), jnp.asarray(2))
+        move = hs.Move(choice=choice, moved=choice.chosen, values=None)
+        at, state = model.update(state, at, move), apply(state, move)
+        return (state, at), (at, model.evaluate(state))
+
+    def walk(state):
+        keys = jax.random.split(jax.random.key(0), 1000)
+        return jax.lax.scan(follow, (state, model.evaluate(state)), keys)[1]
+
+    found, scratch = jax.jit(walk)(jnp.zeros(8, jnp.int8))
+    np.testing.assert_allclose(found.log_prob, scratch.log_prob, atol=0.05)
+
+
+def test_inclusion_of_repeated_columns_is_right():
+    """In single precision, with a slab so wide that their log-ratios are mostly rounding."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 6))
+    x[:, 5], x[:, 3] = x[:, 4], 2 - 3 * x[:, 4]
+    y = 0.6 * x[:, 4] + 0.4 * x[:, 0] + rng.normal(size=60)
+    model = VariableSelection(x, y, Slab(50.0))
+    truth = hs.check.probabilities(model) @ hs.check.states(model)
+    settings: dict[str, Any] = {"chains": 100, "warmup": 300, "draws": 1500, "progress": False}
+    mean, error = hs.sample(model, record={"in": Inclusion()}, **settings).recorded["in"]
+    assert np.max(np.abs(mean - truth) / error) < most_errors(6, 100)
+    given = hs.clamp(model, [1], [0])
+    truth = hs.check.probabilities(given) @ hs.check.states(given)
+    mean, error = hs.sample(given, record={"in": Inclusion()}, **settings).recorded["in"]
+    assert np.max(np.abs(mean - truth) / error) < most_errors(5, 100)
+
+
+def test_clamped_columns_count_where_chains_start():
+    x, y = simulated()
+    given = hs.clamp(VariableSelection(x, y, max_size=3), [0, 3], [1, 1])
+    run = hs.sample(given, chains=20, warmup=5, draws=5, progress=False)
+    assert run.num_draws == 5
 
 
 X, Y = simulated()

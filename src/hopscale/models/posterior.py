@@ -28,7 +28,9 @@ class Inclusion(Recorder):
     r"""The mean over draws of $P(\gamma_j = 1 \mid \text{all other columns})$, for every j.
 
     Its mean is the inclusion probability, and it varies less than the bit itself: log-ratios
-    tell it for columns that did not move. For any target of bits with exact ratios.
+    tell it for columns that did not move. For any target of bits with exact ratios. Where a model
+    says that it is not sure of a log-ratio, as of columns that repeat others in single precision,
+    the bit itself is averaged; its mean is the same.
     """
 
     def init(self, target: Target, chains: int):
@@ -39,7 +41,11 @@ class Inclusion(Recorder):
         assert states.log_ratios is not None
         total, lost = memory
         turned = jnp.where(states.x == 1, -states.log_ratios, states.log_ratios)
-        added = jax.nn.sigmoid(turned) - lost
+        chance = jax.nn.sigmoid(turned)
+        sure = getattr(states.evaluation.cache, "sure", None)
+        if sure is not None:  # which depends on the other columns alone
+            chance = jnp.where(sure, chance, states.x.astype(chance.dtype))
+        added = chance - lost
         after = total + added
         return after, (after - total) - added
 

@@ -1,20 +1,31 @@
 r"""Least squares on a few of many columns, updated by one column at a time.
 
-Columns $x_j$ and the response y are of length 1, and $\lambda \ge 0$ is added to the Gram matrix:
+Columns $x_j$ and the response y are of length 1, and $\lambda > 0$ is added to the Gram matrix:
 
 $$A = X_\gamma^\top X_\gamma + \lambda I, \quad \hat\beta = A^{-1} X_\gamma^\top y, \quad
   P = I - X_\gamma A^{-1} X_\gamma^\top, \quad \text{rss} = y^\top P y.$$
 
-All that one more or one less column changes is of rank one. With a vector t, a number d and an
-amount $\alpha$,
+Kept is a factor W of the inverse, $A^{-1} = W W^\top$: if columns only enter, the inverse of the
+Cholesky factor of A. With $u = W^\top X_\gamma^\top y$ the coefficients are $\hat\beta = W u$.
 
-$$A^{-1} \mathrel{+}= t t^\top / d, \quad \hat\beta \mathrel{-}= t \alpha / d, \quad
-  \text{rss} \mathrel{-}= \alpha^2 / d, \quad \log \det A \mathrel{+}= \log |d|,$$
+Column m enters as one more column $\omega$ of W, and leaves likewise:
 
-and for every column j, with $w_j = x_j^\top X_\gamma t$, also $q_j = x_j^\top P x_j$ by
-$-w_j^2 / d$ and $z_j = x_j^\top P y$ by $+w_j \alpha / d$. Column m enters with
-$t = A^{-1} X_\gamma^\top x_m - e_m$, $d = q_m + \lambda$, $\alpha = z_m$; it leaves with
-$t = A^{-1} e_m$, $d = -(A^{-1})_{mm}$, $\alpha = -\hat\beta_m$.
+- It enters with $\omega = (e_m - c) / \sqrt d$, where $c = A^{-1} X_\gamma^\top x_m$ and
+  $d = |x_m - X_\gamma c|^2 + \lambda |e_m - c|^2$.
+- To leave, W is turned by a Householder reflection H of its columns, which leaves $W W^\top$ as it
+  is, so that its row m has one entry only; the column $\omega$ with this entry is taken away.
+
+The product that gives c is taken once more, for what is missing of it by the columns themselves:
+without that, errors of W grow as columns that repeat others come and go.
+
+Nothing is subtracted from the inverse itself, so that columns which nearly repeat each other lose
+no more digits than $\sqrt \lambda$ costs. With $r = X_\gamma \omega$ and $\alpha = r^\top y$ a
+column that enters changes
+
+$$y - X_\gamma \hat\beta \text{ by } -\alpha r, \quad q_j = x_j^\top P x_j \text{ by }
+  -(x_j^\top r)^2, \quad z_j = x_j^\top P y \text{ by } -\alpha\, x_j^\top r$$
+
+and $\log \det A$ by $\log d$; one that leaves turns these signs, with $d = (A^{-1})_{mm}^{-1}$.
 
 At most K columns are in use: matrices are K x K, their unused rows and columns zero. Plain
 operations only, and never anything p x p.
@@ -30,22 +41,37 @@ PRECISE = jax.lax.Precision.HIGHEST
 
 
 class Fit(NamedTuple):
-    """Least squares on the columns in use; `columns` holds p in slots that are free."""
+    """Least squares on the columns in use; `columns` holds p in slots that are free.
+
+    Row and column s of `factor` W and entry s of `projection` u are those of slot s.
+    """
 
     columns: Int[Array, " K"]
-    inverse: Float[Array, "K K"]
-    coefficients: Float[Array, " K"]
-    rss: Float[Array, ""]
+    factor: Float[Array, "K K"]
+    projection: Float[Array, " K"]
+    residual: Float[Array, " n"]
     log_det: Float[Array, ""]
     size: Int[Array, ""]
 
+    @property
+    def coefficients(self) -> Float[Array, " K"]:
+        return _dot(self.factor, self.projection)
+
+    @property
+    def inverse_diagonal(self) -> Float[Array, " K"]:
+        return jnp.sum(self.factor**2, axis=1)
+
+    def rss(self, ridge: Float[Array, ""]) -> Float[Array, ""]:
+        """What is not explained, and what the ridge adds to it."""
+        return jnp.sum(self.residual**2) + ridge * jnp.sum(self.coefficients**2)
+
 
 class Change(NamedTuple):
-    """A change of rank one: `direction` is X_gamma t; d = 0 changes nothing."""
+    """What every column has to know of one that enters (sign 1), leaves (-1) or stays (0)."""
 
     direction: Float[Array, " n"]
-    d: Float[Array, ""]
     amount: Float[Array, ""]
+    sign: Float[Array, ""]
 
 
 class Columns(NamedTuple):
@@ -55,20 +81,19 @@ class Columns(NamedTuple):
     z: Float[Array, " p"]
 
 
-def empty(slots: int, p: int, dtype) -> Fit:
+def empty(slots: int, p: int, y: Float[Array, " n"]) -> Fit:
     return Fit(
         columns=jnp.full(slots, p, jnp.int32),
-        inverse=jnp.zeros((slots, slots), dtype),
-        coefficients=jnp.zeros(slots, dtype),
-        rss=jnp.ones((), dtype),
-        log_det=jnp.zeros((), dtype),
+        factor=jnp.zeros((slots, slots), y.dtype),
+        projection=jnp.zeros(slots, y.dtype),
+        residual=y,
+        log_det=jnp.zeros((), y.dtype),
         size=jnp.zeros((), jnp.int32),
     )
 
 
 def change(
     rows: Float[Array, "p n"],
-    y: Float[Array, " n"],
     ridge: Float[Array, ""],
     fit: Fit,
     column: Int[Array, ""],
@@ -83,54 +108,52 @@ def change(
     here = fit.columns == column
     leaves = jnp.any(here)
     slot = jnp.argmax(jnp.where(leaves, here, fit.columns == p))
-    used = (fit.columns < p).astype(y.dtype)
+    one = jax.nn.one_hot(slot, slots, dtype=ridge.dtype)
     in_use = rows.at[fit.columns].get(mode="fill", fill_value=0.0)  # (K, n)
-    x = rows[column]
-    one = jax.nn.one_hot(slot, slots, dtype=y.dtype)
-    product = _dot(in_use, x) * used
-    enters_by = _dot(fit.inverse, product) - one
-    residual = y - _dot(fit.coefficients, in_use)
-    t = jnp.where(leaves, fit.inverse[slot], enters_by)
-    left = _dot(x, x) + ridge - _dot(product, _dot(fit.inverse, product))
-    d = jnp.where(leaves, -fit.inverse[slot, slot], jnp.maximum(left, 0.5 * ridge))
-    amount = jnp.where(leaves, -fit.coefficients[slot], _dot(x, residual))
-    safe = jnp.where(d == 0, 1.0, d)
+    x = jnp.where(leaves, 0.0, rows[column])
+    row = fit.factor[slot]
+    inverse = jnp.sum(row**2)  # of A, on the diagonal
+    v = row + jnp.where(row[slot] < 0, -1.0, 1.0) * jnp.sqrt(inverse) * one  # nothing cancels
+    by = 2.0 / jnp.where(leaves, jnp.sum(v**2), 1.0)  # H = I - by v v'
+    # One product with W either way: c as it enters, W v as it leaves.
+    c = _dot(fit.factor, jnp.where(leaves, v, _dot(_dot(in_use, x), fit.factor)))
+    # Once more for what is missing of c, so that errors of W do not grow from column to column.
+    missing = jnp.where(leaves, 0.0, _dot(in_use, x - _dot(c, in_use)) - ridge * c)
+    c = c + _dot(fit.factor, _dot(missing, fit.factor))
+    omega = jnp.where(leaves, fit.factor[:, slot] - by * v[slot] * c, one - c)
+    rest = x + _dot(omega, in_use)  # its own slot is still empty as it enters
+    length = jnp.sqrt(jnp.sum(rest**2) + ridge * jnp.sum(omega**2))
+    length = jnp.where(leaves, 1.0, length)
+    omega, direction = omega / length, rest / length
+    turned = fit.projection - by * _dot(v, fit.projection) * v
+    amount = jnp.where(leaves, turned[slot], _dot(x, fit.residual) / length)
+    sign = jnp.where(leaves, -1.0, 1.0).astype(ridge.dtype)
+    keep = jnp.where(leaves, 1.0 - one, 1.0)
+    left, right = jnp.where(leaves, -by * c, omega), jnp.where(leaves, v, one)
     after = Fit(
         columns=fit.columns.at[slot].set(jnp.where(leaves, p, column).astype(jnp.int32)),
-        inverse=fit.inverse + t[:, None] * t[None, :] / safe,
-        coefficients=fit.coefficients - t * amount / safe,
-        rss=fit.rss - amount**2 / safe,
-        log_det=fit.log_det + jnp.log(jnp.abs(safe)),
+        factor=(fit.factor + left[:, None] * right[None, :]) * keep[:, None] * keep[None, :],
+        projection=jnp.where(leaves, turned * keep, fit.projection + amount * one),
+        residual=fit.residual - sign * amount * direction,
+        log_det=fit.log_det + jnp.where(leaves, jnp.log(inverse), 2.0 * jnp.log(length)),
         size=fit.size + jnp.where(leaves, -1, 1),
     )
-    after = _without(after, slot, leaves)
-    direction = _dot(t, in_use) - jnp.where(leaves, 0.0, 1.0) * x * one[slot]
     after = jax.tree.map(lambda new, old: jnp.where(active, new, old), after, fit)
-    return after, Change(direction, jnp.where(active, d, 0.0), amount)
-
-
-def _without(fit: Fit, slot, leaves) -> Fit:
-    """What rounding left of a column that is gone."""
-    keep = jnp.where(leaves & (jnp.arange(fit.columns.size) == slot), 0.0, 1.0)
-    keep = keep.astype(fit.inverse.dtype)
-    inverse = fit.inverse * keep[:, None] * keep[None, :]
-    return fit._replace(inverse=inverse, coefficients=fit.coefficients * keep)
+    return after, Change(direction, amount, jnp.where(active, sign, 0.0))
 
 
 def change_columns(rows: Float[Array, "p n"], columns: Columns, change: Change) -> Columns:
-    """What a change of rank one does to every column: one product with X."""
+    """What a column that enters or leaves does to every column: one product with X."""
     w = _dot(rows, change.direction)
-    safe = jnp.where(change.d == 0, jnp.inf, change.d)
-    return Columns(q=columns.q - w**2 / safe, z=columns.z + w * (change.amount / safe))
+    return Columns(q=columns.q - change.sign * w**2, z=columns.z - change.sign * change.amount * w)
 
 
-def all_columns(rows: Float[Array, "p n"], y: Float[Array, " n"], fit: Fit) -> Columns:
+def all_columns(rows: Float[Array, "p n"], fit: Fit) -> Columns:
     """The same for every column from scratch: a product of X with the columns in use."""
     in_use = rows.at[fit.columns].get(mode="fill", fill_value=0.0)
-    products = _dot(rows, in_use.T)  # (p, K)
-    residual = y - _dot(fit.coefficients, in_use)
-    q = jnp.sum(rows**2, axis=1) - jnp.sum(products * _dot(products, fit.inverse), axis=1)
-    return Columns(q=q, z=_dot(rows, residual))
+    explained = _dot(_dot(rows, in_use.T), fit.factor)  # (p, K)
+    q = jnp.sum(rows**2, axis=1) - jnp.sum(explained**2, axis=1)
+    return Columns(q=q, z=_dot(rows, fit.residual))
 
 
 def _dot(a, b):

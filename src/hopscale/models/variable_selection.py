@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from hopscale.kernels.exchange import Exchange
 from hopscale.models import regression
@@ -17,6 +17,8 @@ from hopscale.move import Move, apply
 from hopscale.record import MeanAndError
 from hopscale.target import Evaluation, State, Target
 from hopscale.validate import number
+
+PRECISE = 1e5  # units of rounding, which updates add up, for a log-ratio good to half a percent
 
 
 class GPrior(NamedTuple):
@@ -37,6 +39,19 @@ class Slab(NamedTuple):
     """
 
     variance: float = 1.0
+
+
+class Kept(NamedTuple):
+    """What a chain carries along: the fit, what is left of every column, and how good that is.
+
+    Attributes:
+        sure: whether the log-ratio of a column is precise. What others leave of a column is a
+            difference, and of one that nearly repeats others little but rounding.
+    """
+
+    fit: Fit
+    columns: Columns | None
+    sure: Bool[Array, " p"] | None
 
 
 class VariableSelection(Target):
@@ -147,7 +162,7 @@ class VariableSelection(Target):
 
     def _evaluate(self, x: State):
         fit = self._fit(x)
-        return self._given(fit, regression.all_columns(self.rows, self.y, fit))
+        return self._given(fit, regression.all_columns(self.rows, fit))
 
     def _fit(self, x: State) -> Fit:
         """Least squares on the columns of a model, one after the other."""
@@ -158,15 +173,15 @@ class VariableSelection(Target):
             after, _ = self._change(fit, columns[i], columns[i] >= 0)
             return after
 
-        first = regression.empty(self.max_size, self.num_sites, self.dtype)
+        first = regression.empty(self.max_size, self.num_sites, self.y)
         fit = jax.lax.fori_loop(0, jnp.minimum(size, self.max_size), add, first)
         return fit._replace(size=size)
 
     def _change(self, fit: Fit, column, active):
-        return regression.change(self.rows, self.y, self.ridge, fit, column, active)
+        return regression.change(self.rows, self.ridge, fit, column, active)
 
     def _update(self, x: State, evaluation: Evaluation, move: Move):
-        fit, columns = evaluation.cache
+        fit, columns, _ = evaluation.cache
         sites, length = self._changed(x, move)
         wanted = columns is not None
 
@@ -197,20 +212,25 @@ class VariableSelection(Target):
     def _given(self, fit: Fit, columns: Columns | None) -> Evaluation:
         """The evaluation of a model, given its fit and what is left of each column."""
         size = jnp.minimum(fit.size, self.max_size + 1)
-        here = self._log_rss(fit.rss)
+        rss = fit.rss(self.ridge)
+        here = self._log_rss(rss)
         log_prob = self.log_prior[size] - here - self.penalty * size
         if self.slabs:
             log_prob = log_prob - 0.5 * fit.log_det
         if columns is None:
-            return Evaluation(log_prob=log_prob, log_ratios=None, cache=(fit, None))
-        ratios = self._ratios(fit, columns, size, here)
-        return Evaluation(log_prob=log_prob, log_ratios=ratios, cache=(fit, columns))
+            return Evaluation(log_prob=log_prob, log_ratios=None, cache=Kept(fit, None, None))
+        ratios, left = self._ratios(fit, columns, size, rss)
+        sure = left > PRECISE * jnp.finfo(self.dtype).eps
+        return Evaluation(log_prob=log_prob, log_ratios=ratios, cache=Kept(fit, columns, sure))
 
-    def _ratios(self, fit: Fit, columns: Columns, size, here) -> Float[Array, " p"]:
-        left = jnp.maximum(columns.q, 0.0) + self.ridge
-        more = here - self._log_rss(fit.rss - columns.z**2 / left)
-        diagonal = jnp.maximum(jnp.diagonal(fit.inverse), jnp.finfo(self.dtype).tiny)
-        less = here - self._log_rss(fit.rss + fit.coefficients**2 / diagonal)
+    def _ratios(
+        self, fit: Fit, columns: Columns, size, rss
+    ) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+        """Log-ratios, and the squared length that other columns of the model leave of each."""
+        here, left = self._log_rss(rss), jnp.maximum(columns.q, 0.0) + self.ridge
+        more = here - self._log_rss(rss - columns.z**2 / left)
+        diagonal = jnp.maximum(fit.inverse_diagonal, jnp.finfo(self.dtype).tiny)
+        less = here - self._log_rss(rss + fit.coefficients**2 / diagonal)
         if self.slabs:
             more = more - 0.5 * jnp.log(left)
             less = less - 0.5 * jnp.log(diagonal)
@@ -219,7 +239,8 @@ class VariableSelection(Target):
         up = self.log_prior[jnp.minimum(size + 1, self.max_size + 1)] - prior
         down = self.log_prior[jnp.maximum(size - 1, 0)] - prior
         more = more + (up - self.penalty)
-        return more.at[fit.columns].set(less + (down + self.penalty), mode="drop")
+        ratios = more.at[fit.columns].set(less + (down + self.penalty), mode="drop")
+        return ratios, left.at[fit.columns].set(1.0 / diagonal, mode="drop")
 
     def _log_rss(self, rss):
         """Half of n - 1 times the log of what is not explained, after shrinkage."""
