@@ -6,50 +6,50 @@
 
 namespace hopscale {
 
-// Rows [begin, end) of spins 2x - 1, with a row more on either side and a column of zeros on
-// either end, so that every site has four neighbours: zeros beyond the lattice.
-INLINE const int8_t* bordered_spins(const int8_t* x, size_t rows, size_t columns, size_t begin,
-                                    size_t end, std::vector<int8_t>& spins) {
-  const size_t width = columns + 2;
-  spins.assign((end - begin + 2) * width, 0);
-  for (size_t r = begin == 0 ? 0 : begin - 1; r < std::min(rows, end + 1); ++r) {
-    int8_t* to = spins.data() + (r + 1 - begin) * width + 1;
-    for (size_t c = 0; c < columns; ++c) to[c] = static_cast<int8_t>(2 * x[r * columns + c] - 1);
-  }
-  return spins.data();
-}
-
 // A row's share of log pi, sum_i s_i (h_i + pull_i / 2), for each bond is seen from both ends; and
 // the row's log-ratios -2 s_i (h_i + pull_i), unless `ratios` is null.
 template <bool with_ratios>
-INLINE float ising_row(const int8_t* s, size_t width, const float* field, size_t columns, float down,
-                       float right, float* ratios) {
+INLINE float ising_row(const float* above, const float* s, const float* below, const float* field,
+                       size_t columns, float down, float right, float* ratios) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (size_t c = 0; c < columns; ++c) {
-    const auto spin = static_cast<float>(s[c]);
-    // Sums of two spins fit in a byte, where they are cheapest.
-    const auto along = static_cast<int8_t>(s[c + 1] + *(s + c - 1));
-    const auto across = static_cast<int8_t>(s[c + width] + *(s + c - width));
-    const float pull = right * static_cast<float>(along) + down * static_cast<float>(across);
-    sum += spin * (field[c] + 0.5f * pull);
-    if (with_ratios) ratios[c] = -2.0f * spin * (field[c] + pull);
+    const float pull = right * (*(s + c - 1) + s[c + 1]) + down * (above[c] + below[c]);
+    sum += s[c] * (field[c] + 0.5f * pull);
+    if (with_ratios) ratios[c] = -2.0f * s[c] * (field[c] + pull);
   }
   return sum;
 }
 
+// Rows [begin, end). Four rows of spins 2x - 1 are kept at a time, with a zero on either end: every
+// site then has four neighbours, zeros beyond the lattice. The fourth is written a row before it is
+// read, since a processor waits for what it has only just written.
 WIDE inline double ising_rows(const int8_t* x, const float* field, size_t rows, size_t columns,
                               size_t begin, size_t end, float down, float right, float* ratios) {
-  thread_local std::vector<int8_t> spins;
+  thread_local std::vector<float> spins;
   const size_t width = columns + 2;
-  const int8_t* s = bordered_spins(x, rows, columns, begin, end, spins) + width + 1;
+  spins.assign(4 * width, 0.0f);
+  const auto spins_of = [&](size_t r) { return spins.data() + (r + 4) % 4 * width + 1; };
+  const auto write = [&](size_t r) {
+    float* to = spins_of(r);
+    const int8_t* from = x + r * columns;
+    if (r >= rows)
+      std::fill_n(to, columns, 0.0f);
+    else
+      for (size_t c = 0; c < columns; ++c) to[c] = static_cast<float>(2 * from[c] - 1);
+  };
+  if (begin > 0) write(begin - 1);
+  write(begin);
+  write(begin + 1);
   double total = 0;
-  for (size_t r = begin; r < end; ++r, s += width) {
+  for (size_t r = begin; r < end; ++r) {
+    write(r + 2);
+    const float *above = spins_of(r - 1), *here = spins_of(r), *below = spins_of(r + 1);
     const float* row = field + r * columns;
     if (ratios == nullptr)
-      total += ising_row<false>(s, width, row, columns, down, right, nullptr);
+      total += ising_row<false>(above, here, below, row, columns, down, right, nullptr);
     else
-      total += ising_row<true>(s, width, row, columns, down, right, ratios + r * columns);
+      total += ising_row<true>(above, here, below, row, columns, down, right, ratios + r * columns);
   }
   return total;
 }
