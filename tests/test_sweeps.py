@@ -10,7 +10,7 @@ import pytest
 
 import hopscale as hs
 from hopscale.results import describe
-from hopscale.sweep import SpinSweep
+from hopscale.sweep import Rule, SpinSweep
 from hopscale.targets.powered import Powered
 from runs import SETTINGS, same
 from small import FALSE_ALARM, small_rbm, small_targets
@@ -196,3 +196,52 @@ BAD = [
 def test_settings_that_cannot_work_are_refused(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+def swept(target, beta, key, x):
+    """Two sweeps in plain JAX, at another temperature."""
+    sweep, rule = target.sweep(), Rule(metropolis=True, sweeps=2, implementation="reference")
+    return sweep.at(beta).moved(key, x, sweep.blocks, rule)
+
+
+@pytest.mark.parametrize("values", [2, 3, 20])
+@pytest.mark.parametrize("pairs", [COUPLINGS, np.zeros((5, 5))], ids=["pairs", "no pairs"])
+def test_chains_side_by_side_go_the_way_they_go_alone(values, pairs):
+    """With temperatures of their own, for levels within chains, and with graphs of their own."""
+    target = hs.Pairwise(pairs) if values == 2 else hs.Potts(np.triu(pairs, 1), values)
+    levels, chains = 3, 5  # as many chains as sites, and levels as values
+    keys = jax.random.split(jax.random.key(0), (chains, levels))
+    x = jnp.asarray(RNG.integers(0, values, (chains, levels, 5)), jnp.int8)
+    betas = jnp.linspace(0.2, 1.0, levels)
+    one = jax.jit(swept)
+    alone = [
+        [one(target, betas[j], keys[i, j], x[i, j]) for j in range(levels)] for i in range(chains)
+    ]
+    within = jax.vmap(swept, (None, 0, 0, 0))
+    together = jax.jit(jax.vmap(within, (None, None, 0, 0)))(target, betas, keys, x)
+    others = [
+        jax.tree.map(lambda a, by=by: a * by if a.dtype == jnp.float32 else a, target)
+        for by in range(1, chains + 1)
+    ]
+    stacked = jax.tree.map(lambda *a: jnp.stack(a), *others)
+    apart = jax.jit(jax.vmap(swept, (0, None, 0, 0)))(stacked, betas[2], keys[:, 2], x[:, 2])
+    for i in range(chains):
+        for j in range(levels):
+            np.testing.assert_array_equal(together[0][i, j], alone[i][j][0])
+            np.testing.assert_allclose(together[1][i, j], alone[i][j][1], rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(apart[0][i], one(others[i], betas[2], keys[i, 2], x[i, 2])[0])
+
+
+@pytest.mark.parametrize("target", [pairwise(), potts()], ids=["spins", "values"])
+def test_on_a_gpu_chains_lie_behind_sites(monkeypatch, target):
+    """What would run there: plain JAX, with an axis of 16 chains last."""
+    monkeypatch.setattr("hopscale.native._has_accelerator", lambda: True)
+    n, beta = target.num_sites, jnp.ones(())
+
+    def swept(key, x):
+        sweep = target.sweep()
+        return sweep.at(beta).moved(key, x, sweep.blocks, Rule())
+
+    arguments = jax.random.split(jax.random.key(0), 16), jnp.zeros((16, n), jnp.int8)
+    program = jax.jit(jax.vmap(swept)).trace(*arguments).lower(lowering_platforms=("cuda",))
+    assert f"tensor<{n}x16xi8>" in program.as_text()

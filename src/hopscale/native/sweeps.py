@@ -2,6 +2,10 @@
 
 Sites of a block are drawn at once, given all others. The random numbers of a site belong to its
 position in the blocks, so that the order of drawing does not show.
+
+States have sites in front and may have chains behind, (n, *chains): all chains look up the same
+neighbours, and what they look up then lies side by side in memory. `jax.vmap` of one chain puts
+chains there.
 """
 
 import functools
@@ -15,6 +19,55 @@ LEVELS = 2.0**31  # of a random number
 ALMOST = 2147483520.0  # the largest float32 below that
 UNROLLED = 16  # values, for which a loop over them is written out
 PADDING = 8  # entries of a table for one that counts: more, and sums by rows are cheaper
+
+
+def side_by_side(varying: int):
+    """A decorator: `jax.vmap` puts chains behind sites, where they share all but some arguments.
+
+    Args:
+        varying: how many of the first arguments, key and states among them, may differ by chain.
+    """
+
+    def decorate(function):
+        @functools.wraps(function)
+        def call(*arrays, **settings):
+            plain = functools.partial(_flat, function, varying, settings)
+            run = jax.custom_batching.custom_vmap(plain)
+
+            @run.def_vmap
+            def rule(size, batched, *arrays):
+                if any(batched[varying:]):  # chains have graphs of their own
+                    axes = tuple(0 if b else None for b in batched)
+                    return jax.vmap(plain, axes)(*arrays), (True, True)
+                own = zip(arrays[:varying], batched, strict=False)
+                moved = [
+                    jnp.moveaxis(array, 0, -1) if b else _behind(array, size) for array, b in own
+                ]
+                found = run(*moved, *arrays[varying:])
+                return tuple(jnp.moveaxis(part, -1, 0) for part in found), (True, True)
+
+            return run(*arrays)
+
+        return call
+
+    return decorate
+
+
+def _behind(array, size: int):
+    """The same for all of so many chains."""
+    return jnp.broadcast_to(array[..., None], (*array.shape, size))
+
+
+def _flat(function, varying: int, settings, key, x, *more):
+    """Several axes of chains as one."""
+    chains = key.shape
+    if len(chains) < 2:
+        return function(key, x, *more, **settings)
+    key, x = key.reshape(-1), x.reshape(len(x), -1)
+    own = [array.reshape(-1) for array in more[: varying - 2]]
+    more = (*own, *more[varying - 2 :])
+    y, gain = function(key, x, *more, **settings)
+    return y.reshape(len(x), *chains), gain.reshape(chains)
 
 
 def neighbour_sums(
@@ -41,7 +94,8 @@ def _padded(n: int, entries: int, degree: int) -> bool:
 
 
 def _times(weight, values):
-    return weight.reshape(weight.shape + (1,) * (values.ndim - weight.ndim)) * values
+    by = weight.reshape(weight.shape + (1,) * (values.ndim - weight.ndim))
+    return by * values.astype(weight.dtype)
 
 
 def pair_fields(x, field, start, neighbour, weight, *, degree: int) -> Float[Array, " n"]:
@@ -81,11 +135,12 @@ def flip_chance(cost: Float[Array, "..."], metropolis: bool, keep: float) -> Flo
     return jax.nn.sigmoid(-cost)
 
 
+@side_by_side(varying=4)
 def spin_sweeps(
-    key: Key[Array, ""],
-    x: Int[Array, " n"],
-    beta: Float[Array, ""],
-    gamma: Float[Array, ""],
+    key: Key[Array, "*chains"],
+    x: Int[Array, "n *chains"],
+    beta: Float[Array, "*chains"],
+    gamma: Float[Array, "*chains"],
     field: Float[Array, " n"],
     base: Float[Array, " n"],
     blocks: Int[Array, "blocks size"],
@@ -97,7 +152,7 @@ def spin_sweeps(
     metropolis: bool,
     keep: float,
     sweeps: int,
-) -> tuple[Int[Array, " n"], Float[Array, ""]]:
+) -> tuple[Int[Array, "n *chains"], Float[Array, "*chains"]]:
     r"""Sweeps of $\beta (\sum J s s + \sum h s) + \gamma \sum b s$; also what the first part gains.
 
     Args:
@@ -105,20 +160,32 @@ def spin_sweeps(
         metropolis: by Metropolis steps, accepted with probability `keep` at most; else by Gibbs.
     """
 
+    beta, gamma = jnp.asarray(beta)[None], jnp.asarray(gamma)[None]
+
     def draw(s, sites, level):
-        total = field[sites] + neighbour_sums(sites, s, start, neighbour, weight, degree)
-        before = s[sites]
-        cost = 2.0 * before * (beta * total + gamma * base[sites])
+        sums = neighbour_sums(sites, s, start, neighbour, weight, degree)
+        total, before = _beside(field[sites], s) + sums, s[sites].astype(field.dtype)
+        cost = 2.0 * before * (beta * total + gamma * _beside(base[sites], s))
         chance = jnp.minimum(flip_chance(cost, metropolis, keep) * LEVELS, ALMOST)
         flip = level < chance.astype(jnp.int32)
-        return jnp.where(flip, -before, before), jnp.where(flip, -2.0 * before * total, 0.0)
+        after = jnp.where(flip, -before, before).astype(s.dtype)
+        return after, jnp.where(flip, -2.0 * before * total, 0.0)
 
     def levels(t):
-        return _levels(jax.random.fold_in(key, t), blocks.shape)
+        return _by_chain(lambda k: _levels(jax.random.fold_in(k, t), blocks.shape), key)
 
-    spins = (2 * x - 1).astype(field.dtype)
-    s, gain = _swept(spins, blocks, levels, draw, sweeps, field.dtype)
+    s, gain = _swept((2 * x - 1).astype(jnp.int8), blocks, levels, draw, sweeps, field.dtype)
     return (s > 0).astype(x.dtype), gain
+
+
+def _beside(numbers: Float[Array, " m"], values: Array) -> Float[Array, "m ..."]:
+    """Numbers of sites, for all chains that values have."""
+    return numbers.reshape(numbers.shape + (1,) * (values.ndim - 1))
+
+
+def _by_chain(function, key: Key[Array, "*chains"]) -> Array:
+    """What a function gives for each key, the axis of chains last."""
+    return jax.vmap(function, out_axes=-1)(key) if key.ndim else function(key)
 
 
 def _swept(values, blocks, numbers, draw, sweeps: int, dtype):
@@ -129,19 +196,19 @@ def _swept(values, blocks, numbers, draw, sweeps: int, dtype):
         draw: new values of some sites and what each gains, given all values, the sites and their
             random numbers.
     """
-    n = values.size
+    n = len(values)
 
     def block(carry, now):
         values, gain = carry
         sites, number = now  # places that are left over have site n
         after, gained = draw(values, jnp.minimum(sites, n - 1), number)
-        gain = gain + jnp.sum(jnp.where(sites < n, gained, 0.0))
+        gain = gain + jnp.sum(jnp.where(_beside(sites < n, gained), gained, 0.0), axis=0)
         return (values.at[sites].set(after, mode="drop", unique_indices=True), gain), None
 
     def one(t, carry):
         return jax.lax.scan(block, carry, (blocks, numbers(t)))[0]
 
-    return jax.lax.fori_loop(0, sweeps, one, (values, jnp.zeros((), dtype)))
+    return jax.lax.fori_loop(0, sweeps, one, (values, jnp.zeros(values.shape[1:], dtype)))
 
 
 def _levels(key: Key[Array, ""], shape: tuple[int, ...]) -> Int[Array, "blocks size"]:
@@ -174,10 +241,11 @@ def value_chances(
     return jnp.where(same, 0.0, weight / total), same
 
 
+@side_by_side(varying=3)
 def potts_sweeps(
-    key: Key[Array, ""],
-    x: Int[Array, " n"],
-    beta: Float[Array, ""],
+    key: Key[Array, "*chains"],
+    x: Int[Array, "n *chains"],
+    beta: Float[Array, "*chains"],
     field: Float[Array, "n values"],
     blocks: Int[Array, "blocks size"],
     start: Int[Array, " n+1"],
@@ -188,29 +256,37 @@ def potts_sweeps(
     metropolis: bool,
     keep: float,
     sweeps: int,
-) -> tuple[Int[Array, " n"], Float[Array, ""]]:
+) -> tuple[Int[Array, "n *chains"], Float[Array, "*chains"]]:
     r"""Sweeps of $\beta (\sum J [x_i = x_j] + \sum h_i(x_i))$; also what the bracket gains."""
     rows = (start, neighbour, weight, degree)
-    small = field.shape[1] <= UNROLLED and not _padded(x.size, neighbour.size, degree)
+    small = field.shape[1] <= UNROLLED and not _padded(len(x), neighbour.size, degree)
     by = _draw_unrolled if small else _draw_by_axis
 
     def draw(x, sites, uniform):
-        return by(x, sites, uniform, beta, field, rows, metropolis, keep)
+        return by(x, sites, uniform, jnp.asarray(beta)[None], field, rows, metropolis, keep)
 
     def uniforms(t):
-        words = jax.random.bits(jax.random.fold_in(key, t), (blocks.size,), jnp.uint32)
-        uniform = ((words.astype(field.dtype) + 0.5) * 2.0**-32).reshape(blocks.shape)
-        return jnp.minimum(uniform, 1.0 - 2.0**-24)
+        def one(key):
+            words = jax.random.bits(jax.random.fold_in(key, t), (blocks.size,), jnp.uint32)
+            uniform = ((words.astype(field.dtype) + 0.5) * 2.0**-32).reshape(blocks.shape)
+            return jnp.minimum(uniform, 1.0 - 2.0**-24)
+
+        return _by_chain(one, key)
 
     return _swept(x, blocks, uniforms, draw, sweeps, field.dtype)
 
 
 def _draw_by_axis(x, sites, uniform, beta, field, rows, metropolis, keep):
     """New values of some sites, and what these gain, by tables (sites, values)."""
+    if x.ndim > 1:
+        one = functools.partial(
+            _draw_by_axis, field=field, rows=rows, metropolis=metropolis, keep=keep
+        )
+        return jax.vmap(one, (-1, None, -1, -1), -1)(x, sites, uniform, beta)
     values = jnp.arange(field.shape[1], dtype=x.dtype)
     code = (x[:, None] == values[None, :]).astype(field.dtype)
     energy, before = field[sites] + neighbour_sums(sites, code, *rows), x[sites]
-    chances, _ = value_chances(beta * energy, before, metropolis, keep)
+    chances, _ = value_chances(beta.reshape(()) * energy, before, metropolis, keep)
     place = jnp.sum(jnp.cumsum(chances, axis=1) <= uniform[:, None], axis=1)
     after = jnp.where(place < values.size, place.astype(x.dtype), before)
     return after, _at(energy, after) - _at(energy, before)
@@ -221,7 +297,10 @@ def _draw_unrolled(x, sites, uniform, beta, field, rows, metropolis, keep):
     own, here = field[sites], x[sites]
     around, weights = _neighbours(sites, x, *rows)
     columns = range(field.shape[1])
-    energy = [own[:, c] + jnp.sum(jnp.where(around == c, weights, 0.0), axis=1) for c in columns]
+    energy = [
+        _beside(own[:, c], x) + jnp.sum(jnp.where(around == c, weights, 0.0), axis=1)
+        for c in columns
+    ]
     largest = functools.reduce(jnp.maximum, energy)
     weight = [jnp.exp(beta * (e - largest)) for e in energy]
     total = functools.reduce(jnp.add, weight)
@@ -244,11 +323,13 @@ def _draw_unrolled(x, sites, uniform, beta, field, rows, metropolis, keep):
 def _neighbours(sites: Int[Array, " m"], x: Int[Array, " n"], start, neighbour, weight, degree):
     """The values of each site's neighbours, and their couplings: 0 where there are fewer."""
     if not neighbour.size:
-        return x[sites][:, None], jnp.zeros((sites.size, 1), weight.dtype)
+        found = x[sites][:, None]
+        return found, jnp.zeros(found.shape, weight.dtype)
     place = start[sites][:, None] + jnp.arange(degree, dtype=jnp.int32)[None, :]
     inside = place < start[sites + 1][:, None]
     place = jnp.minimum(place, neighbour.size - 1)
-    return x[neighbour[place]], jnp.where(inside, weight[place], 0.0)
+    found, weights = x[neighbour[place]], jnp.where(inside, weight[place], 0.0)
+    return found, weights.reshape(weights.shape + (1,) * (found.ndim - weights.ndim))
 
 
 def _at(energy: Float[Array, "m values"], value: Int[Array, " m"]) -> Float[Array, " m"]:
