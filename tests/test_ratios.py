@@ -46,7 +46,7 @@ def test_many_variables_are_decided_by_comparing():
     target = masked(*diabetes(interactions=True))
     assert (target.num_sites, target.ratios) == (64, "auto")
     start = jnp.zeros((2, 64), jnp.int8)
-    decided, caution = ratios.settle(target, start, jax.random.key(0))
+    decided, caution = ratios.settle(target, start)
     assert (decided.ratios, caution) == ("exact", None)
 
 
@@ -55,11 +55,37 @@ def test_many_variables_are_decided_by_comparing():
 )
 def test_auto_takes_the_gradient_where_it_agrees(density, settled):
     target, x = hs.LogDensity(density, (400,)), jnp.zeros((3, 400), jnp.int8)
-    decided, caution = ratios.settle(target, x, jax.random.key(1))
+    decided, caution = ratios.settle(target, x)
     assert (decided.ratios, caution) == (settled, None)
     both = hs.Tempered(hs.Bernoulli(np.full(400, 0.5)), target, 0.8)
     assert both.ratios == "auto"
-    assert ratios.settle(both, x, jax.random.key(1))[0].ratios == settled
+    assert ratios.settle(both, x)[0].ratios == settled
+
+
+def test_slopes_of_nothing_are_found_out_whatever_the_size():
+    """A table has slope 0 everywhere: all wrong, however small the differences are."""
+    for size in (0.2, 0.95):
+        target = hs.LogDensity(lambda x, size=size: jnp.sum(jnp.where(x > 0.5, size, 0.0)), (400,))
+        found = ratios.settle(target, jnp.zeros((2, 400), jnp.int8))
+        assert (found[0].ratios, found[1]) == ("exact", None)
+
+
+def test_no_seed_has_a_part_in_what_auto_decides():
+    """About as many sites bend as are allowed to: some states would say yes, others no."""
+    rng = np.random.default_rng(5)
+    weights, bent = jnp.asarray(2 * rng.normal(size=120)), jnp.asarray(rng.random(120) < 0.25)
+    target = hs.LogDensity(lambda x: jnp.sum(weights * jnp.where(bent, jnp.round(x), x)), (120,))
+    cost = ratios.neighbours(target) * ratios.operations(target)
+    assert ratios.CHEAP < 0.8 * cost < cost < ratios.MOST
+    by_state = {hs.check.ratios(target, key=k).agree for k in range(40)}
+    assert by_state == {True, False}
+    found = {
+        hs.sample(
+            target, hs.LBP(), chains=c, warmup=0, draws=1, key=k, progress=False
+        ).target.ratios
+        for k, c in ((0, 1), (1, 2), (2, 7), (3, 7))
+    }
+    assert len(found) == 1
 
 
 def test_auto_is_decided_by_what_evaluations_cost():
@@ -74,11 +100,11 @@ def test_auto_is_decided_by_what_evaluations_cost():
         target = hs.LogDensity(density, (50,))
         found[density] = ratios.operations(target)
         expected = "exact" if density is straight else "gradient"
-        assert ratios.settle(target, x, jax.random.key(0))[0].ratios == expected
+        assert ratios.settle(target, x)[0].ratios == expected
     assert found[straight] < 400
     assert found[network] > 300 * 50
     ebm = hs.learn.EBM(network, np.full(50, 0.5), ratios="auto")
-    assert ratios.settle(ebm, x, jax.random.key(0))[0].ratios == "gradient"
+    assert ratios.settle(ebm, x)[0].ratios == "gradient"
 
 
 def test_exact_ratios_of_an_ebm_are_differences(x64):
@@ -105,7 +131,7 @@ def test_categories_are_compared():
 def test_too_many_neighbours_are_a_warning():
     target = hs.LogDensity(bent, (int(ratios.MOST**0.5),))
     start = jnp.zeros((1, *target.shape), jnp.int8)
-    decided, caution = ratios.settle(target, start, jax.random.key(0))
+    decided, caution = ratios.settle(target, start)
     assert decided.ratios == "gradient"
     assert caution is not None
     assert "off by 6" in caution

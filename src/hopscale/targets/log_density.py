@@ -8,9 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
 from hopscale import validate
-from hopscale.target import RATIOS, State, Target, as_float
+from hopscale.target import RATIOS, State, Target, as_float, values_there_are
 from hopscale.targets.neighbours import neighbour_ratios
 
 SMALL = 32  # neighbours of a state that are priced one by one as a matter of course
@@ -30,7 +31,7 @@ class LogDensity(Target):
 
     `ratios="auto"`, the default, is "exact" for up to 32 such neighbours. For more, a run counts
     the operations of one evaluation: "exact" where all neighbours together take up to 20,000.
-    Else it compares both at some neighbours of some of its first states, and takes "gradient"
+    Else it compares both at some neighbours of some states, and takes "gradient"
     where they agree, "exact" where they do not (up to 2 x 10^9 operations; beyond, "gradient" and
     a warning). Outside a run it is "gradient"; `hs.check.ratios(target)` compares.
 
@@ -38,7 +39,9 @@ class LogDensity(Target):
         fn: the log-density, up to a constant. Equinox modules are welcome: their arrays are
             arguments of the compiled program, not constants in it.
         shape: the shape of a state.
-        num_states: values a site can take, 0 ... num_states - 1.
+        num_states: values a site can take, 0 ... num_states - 1: one number, or one for each site.
+            Where sites differ, codes have the length of the longest; values that a site lacks have
+            probability 0, whatever fn says of them.
         ratios: "auto", "exact" or "gradient".
         dtype: of the floats fn sees.
     """
@@ -46,14 +49,15 @@ class LogDensity(Target):
     fn: Callable
     shape: tuple[int, ...] = eqx.field(static=True)
     num_states: int = eqx.field(static=True)
+    by_site: Int[Array, "*shape"] | None
     ratios: str = eqx.field(static=True)
     dtype: Any = eqx.field(static=True)
 
-    def __init__(self, fn, shape, num_states: int = 2, ratios: str = "auto", dtype=None):
+    def __init__(self, fn, shape, num_states: Any = 2, ratios: str = "auto", dtype=None):
         self.fn = fn
         self.shape = validate.shape(shape)
-        validate.count("num_states", num_states, minimum=2)
-        self.num_states = int(num_states)
+        self.num_states, by_site = validate.num_states(num_states, self.shape)
+        self.by_site = None if by_site is None else jnp.asarray(by_site)
         self.ratios = ratios
         if ratios == "auto" and math.prod(self.shape) * (self.num_states - 1) <= SMALL:
             self.ratios = "exact"
@@ -86,16 +90,23 @@ class LogDensity(Target):
             or out.shape != ()
             or not jnp.issubdtype(out.dtype, np.floating)
         ):
+            returns = out
+            if isinstance(out, jax.ShapeDtypeStruct):
+                returns = f"an array of shape {out.shape} of {out.dtype}"
             raise ValueError(
                 "fn must return one real number for one state of shape "
-                f"{self._code_shape}; it returns {out}. Add up what it gives for each site, "
+                f"{self._code_shape}; it returns {returns}. Add up what it gives for each site, "
                 "jnp.sum, and make integers floats."
             )
 
     def decided(self, ratios: str) -> "LogDensity":
         if self.ratios != "auto":
             return self
-        return LogDensity(self.fn, self.shape, self.num_states, ratios, self.dtype)
+        return LogDensity(self.fn, self.shape, self.num_states_by_site, ratios, self.dtype)
+
+    @property
+    def num_states_by_site(self):
+        return self.num_states if self.by_site is None else self.by_site
 
     @property
     def _code_shape(self) -> tuple[int, ...]:
@@ -107,7 +118,13 @@ class LogDensity(Target):
         return jax.nn.one_hot(x, self.num_states, dtype=self.dtype)
 
     def _log_prob(self, x: State):
-        return self.fn(self._code(x)).astype(self.dtype)
+        return self._where_possible(x, self.fn(self._code(x)))
+
+    def _where_possible(self, x: State, value: Float[Array, ""]) -> Float[Array, ""]:
+        """The value, -inf where a site has a value that it lacks."""
+        if self.by_site is not None:
+            value = jnp.where(jnp.all(x < self.by_site), value, -jnp.inf)
+        return value.astype(self.dtype)
 
     def _evaluate(self, x: State):
         if self.ratios == "exact":
@@ -118,4 +135,6 @@ class LogDensity(Target):
             ratios = (1.0 - 2.0 * code) * slope
         else:
             ratios = slope - jnp.sum(code * slope, axis=-1, keepdims=True)
-        return value.astype(self.dtype), ratios.astype(self.dtype)
+        if self.by_site is not None:
+            ratios = jnp.where(values_there_are(self.by_site, self.num_states), ratios, -jnp.inf)
+        return self._where_possible(x, value), ratios.astype(self.dtype)

@@ -1,5 +1,6 @@
 """All states one site away, one by one: exact log-ratios of any function."""
 
+import math
 from collections.abc import Callable
 
 import jax
@@ -17,20 +18,30 @@ def neighbour_ratios(
     """The log-probability of x, and the log-ratio of every state one site away.
 
     A neighbour where the function is NaN or +inf gets weight 0: it is never proposed.
-    """
-    here, flat = log_prob(x), x.reshape(-1)
 
-    def ratio(to):
+    The state itself is evaluated among its neighbours. A program of its own beside theirs could
+    hang: on CPUs, two batches of factorisations (`jnp.linalg.solve`, `cholesky`) that run at the
+    same time wait for each other's threads in JAX 0.10.
+    """
+    flat = x.reshape(-1)
+
+    def at(to):
         site, by = to
         value = (flat[site].astype(jnp.int32) + by) % num_states
-        there = log_prob(flat.at[site].set(value.astype(flat.dtype)).reshape(x.shape))
-        return jnp.where(there < jnp.inf, there, -jnp.inf) - here  # NaN is not below
+        return log_prob(flat.at[site].set(value.astype(flat.dtype)).reshape(x.shape))
 
     n, others = flat.size, num_states - 1
-    moves = (jnp.repeat(jnp.arange(n), others), jnp.tile(jnp.arange(1, others + 1), n))
+    total = n * others + 1
     # Many neighbours one batch after the other: all at once would be N x N numbers a chain.
-    batched = n * others > BATCH
-    found = jax.lax.map(ratio, moves, batch_size=BATCH) if batched else jax.vmap(ratio)(moves)
+    batches = math.ceil(total / BATCH)
+    shape = (batches, math.ceil(total / batches))
+    number = jnp.arange(math.prod(shape)).reshape(shape)
+    site = jnp.clip((number - 1) // others, 0, n - 1)
+    stays = (number == 0) | (number >= total)  # x comes first, and fills the last batch up
+    by = jnp.where(stays, 0, (number - 1) % others + 1)
+    every = jax.lax.map(jax.vmap(at), (site, by)).reshape(-1)[:total]
+    here, there = every[0], every[1:]
+    found = jnp.where(there < jnp.inf, there, -jnp.inf) - here  # NaN is not below
     if num_states == 2:
         return here, found.reshape(x.shape)
     # found[i, b - 1] moves site i from x_i to x_i + b; turn offsets into values.
