@@ -37,6 +37,10 @@ FORMS = {
     "sparse matrix": scipy.sparse.coo_matrix(UPPER),
     "list": LISTED,
     "list, turned": [(j, i, c) for i, j, c in LISTED[::-1]],
+    "rows of an array": np.array(LISTED),
+    "rows of a JAX array": jnp.asarray(LISTED),
+    "lists": [list(pair) for pair in LISTED],
+    "tuple of tuples": tuple(LISTED),
     "arrays": (ROW, COLUMN, UPPER[ROW, COLUMN]),
     "dictionary": {(i, j): c for i, j, c in LISTED},
     "networkx": network(),
@@ -61,6 +65,27 @@ def test_three_tuples_of_three_are_pairs():
     listed, arrays = hs.Pairwise(list(pairs)), tuple(np.array(pairs).T)
     for form in (pairs, arrays):
         jax.tree.map(np.testing.assert_array_equal, hs.Pairwise(form), listed)
+
+
+def test_tuples_within_a_tuple_are_pairs_too():
+    triangle = hs.Pairwise([(0, 1), (1, 2), (0, 2)])
+    columns = (np.array([0, 1, 0]), np.array([1, 2, 2]))
+    for form in (((0, 1), (1, 2), (0, 2)), columns):
+        jax.tree.map(np.testing.assert_array_equal, hs.Pairwise(form), triangle)
+
+
+def test_pairs_without_a_coupling_have_one_of_1():
+    pairs = [(i, j) for i, j, _ in LISTED]
+    ones = hs.Pairwise([(i, j, 1.0) for i, j in pairs], FIELD)
+    graph = networkx.Graph(pairs)
+    for form in (pairs, np.array(pairs), [list(pair) for pair in pairs]):
+        jax.tree.map(np.testing.assert_array_equal, hs.Pairwise(form, FIELD), ones)
+    assert hs.Pairwise(graph).num_pairs == len(pairs)
+    weighted = networkx.Graph()
+    weighted.add_weighted_edges_from(LISTED)
+    by_weight = hs.Pairwise(list(weighted.edges(data=True)), FIELD)
+    jax.tree.map(np.testing.assert_array_equal, by_weight, hs.Pairwise(LISTED, FIELD))
+    assert hs.Potts(np.array(pairs), 3).graph.num_pairs == len(pairs)
 
 
 @pytest.mark.parametrize("bits", [False, True])
@@ -152,8 +177,8 @@ BAD = {
     "negative site": (lambda: hs.Pairwise([(-1, 1, 1.0)]), ValueError, "from -1 to 1"),
     "twice": (lambda: hs.Pairwise([(0, 1, 1.0), (1, 0, 1.0)]), ValueError, "more than once"),
     "labels": (lambda: hs.Pairwise([("a", "b", 1.0)]), TypeError, "sites are integers"),
-    "short pairs": (lambda: hs.Pairwise([(0, 1)]), ValueError, r"a pair is \(i, j, J\)"),
-    "not square": (lambda: hs.Pairwise(np.ones((4, 3))), ValueError, "as three arrays"),
+    "short pairs": (lambda: hs.Pairwise([(0,)]), ValueError, r"a pair is \(i, j, J\)"),
+    "not square": (lambda: hs.Pairwise(np.ones((4, 5))), ValueError, "must be square"),
     "lengths": (lambda: hs.Pairwise(([0], [1], [1.0, 2.0])), ValueError, "of one length"),
     "no sites": (lambda: hs.Pairwise([]), ValueError, "at least one site"),
     "field of another size": (lambda: hs.Pairwise(UPPER, np.zeros(3)), ValueError, "must agree"),

@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, Int
 from hopscale.target import as_parameter
 
 FORMS = (
-    "a square matrix, a SciPy sparse matrix, a list of (i, j, J), three arrays (i, j, J), a "
-    "dictionary {(i, j): J} or a NetworkX graph"
+    "a square matrix, a SciPy sparse matrix, a list of (i, j, J) or (i, j), an array of such rows, "
+    "arrays (i, j, J) or (i, j), a dictionary {(i, j): J} or a NetworkX graph"
 )
 
 
@@ -114,35 +114,58 @@ def read_pairs(couplings: Any, num_sites: int | None = None) -> Pairs:
         _square(matrix.shape)
         row, column = np.nonzero(matrix)  # NaN is not zero
         return _from_matrix(row, column, matrix[row, column], len(matrix), num_sites)
-    raise TypeError(f"couplings must be {FORMS}; got {type(couplings).__name__}.")
+    of_dimod = type(couplings).__module__.startswith("dimod")
+    hint = " Use hs.Pairwise.from_dimod(bqm)." if of_dimod else ""
+    raise TypeError(f"couplings must be {FORMS}; got {type(couplings).__name__}.{hint}")
+
+
+def hint(num_sites: int) -> str:
+    """What to say of a matrix that may have been meant as two pairs (i, j) or three (i, j, J)."""
+    return " If its rows are pairs, pass a list of tuples." if num_sites in (2, 3) else ""
 
 
 def _square(shape) -> None:
-    if len(shape) == 2 and shape[0] == shape[1] > 0:
-        return
-    hint = ""
-    if len(shape) == 2 and shape[1] == 3:
-        hint = " Pass pairs as a list of tuples, or as three arrays (i, j, J)."
-    raise ValueError(f"a matrix of couplings must be square; got shape {tuple(shape)}.{hint}")
+    if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
+        raise ValueError(f"a matrix of couplings must be square; got shape {tuple(shape)}.")
 
 
 def _listed(couplings: Any) -> tuple[Any, Any, Any] | None:
-    """The columns of a list of tuples, or of three arrays in a tuple; None for anything else."""
-    tuples = isinstance(couplings, list | tuple) and all(isinstance(p, tuple) for p in couplings)
-    if isinstance(couplings, tuple) and len(couplings) == 3 and all(map(np.ndim, couplings)):
-        i, j, value = couplings
-        if not (tuples and len(i) == 3):  # three tuples of three are three pairs
-            return i, j, value
-    if tuples:
-        if not couplings:
-            return (), (), ()
-        if all(len(pair) == 3 for pair in couplings):
-            i, j, value = zip(*couplings, strict=True)
-            return i, j, value
-        raise ValueError(
-            f"a pair is (i, j, J): two sites and a coupling; got {next(iter(couplings))!r}."
-        )
-    return None
+    """The columns i, j and J of pairs that are listed; None for anything else.
+
+    Pairs are tuples in a list, rows of an array that is not square, or arrays i, j and J in a
+    tuple. Without a J it is 1.
+    """
+    if not isinstance(couplings, jax.Array | np.ndarray | list | tuple):
+        return None
+    array = isinstance(couplings, jax.Array | np.ndarray)
+    tuples = not array and all(isinstance(pair, tuple) for pair in couplings)
+    columns: list[Any]
+    if (
+        isinstance(couplings, tuple)
+        and len(couplings) in (2, 3)
+        and all(map(np.ndim, couplings))
+        and not (tuples and len(couplings[0]) in (2, 3))  # which are pairs
+    ):
+        columns = list(couplings)
+    elif tuples:
+        odd = [p for p in couplings if len(p) not in (2, 3) or len(p) != len(couplings[0])]
+        if odd:
+            raise ValueError(
+                f"a pair is (i, j, J), two sites and a coupling, or all are (i, j); got {odd[0]!r}."
+            )
+        columns = list(zip(*couplings, strict=True)) or [(), ()]
+    else:
+        rows = _numbers("couplings", couplings)
+        if rows.ndim != 2 or rows.shape[1] not in (2, 3) or len(rows) == rows.shape[1]:
+            return None
+        with np.errstate(invalid="ignore"):  # what is no number is refused below
+            sites = rows[:, :2].astype(np.int64)  # an array with couplings holds sites as floats
+        exact = np.array_equal(sites, rows[:, :2])
+        columns = [*(sites if exact else rows[:, :2]).T, *rows[:, 2:].T]
+    i, j, *value = columns
+    if value and all(isinstance(entry, Mapping) for entry in value[0]):  # NetworkX's edges
+        value = [[entry.get("weight", 1.0) for entry in value[0]]]
+    return i, j, value[0] if value else np.ones(len(i))
 
 
 def _numbers(name: str, values: Any) -> Float[np.ndarray, "..."]:
@@ -221,7 +244,7 @@ def _check_symmetric(row, column, values, n: int) -> None:
         raise ValueError(
             "a matrix of couplings must be symmetric, where each pair counts once, or triangular; "
             f"J[{i}, {j}] is {matrix[i, j]:g} and J[{j}, {i}] is {matrix[j, i]:g}. If the two "
-            "halves are to be added, pass np.triu(J + J.T, 1)."
+            f"halves are to be added, pass np.triu(J + J.T, 1).{hint(n)}"
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hopscale import native
-from hopscale.graph import Graph, Pairs, make_graph, read_pairs
+from hopscale.graph import Graph, Pairs, hint, make_graph, read_pairs
 from hopscale.move import Move, apply
 from hopscale.sweep import SpinSweep
 from hopscale.target import Evaluation, State, Target, as_float, as_parameter, has_values
@@ -27,9 +27,10 @@ class Pairwise(Target):
 
     Args:
         couplings: J. A square matrix or SciPy sparse matrix, symmetric (each pair then counts
-            once) or triangular; a list of (i, j, J), each pair once in either direction; three
-            arrays (i, j, J); a dictionary {(i, j): J}; or a NetworkX graph, whose nodes become
-            sites in their order and whose edges have the attribute "weight", or 1.
+            once) or triangular; a list of tuples (i, j, J), or (i, j) for J = 1, each pair once
+            in either direction; an array with such rows (a square one is a matrix); a tuple of
+            arrays (i, j, J) or (i, j); a dictionary {(i, j): J}; or a NetworkX graph, whose nodes
+            become sites in their order and whose edges have the attribute "weight", or 1.
         field: h, a number for all sites or one for each; its shape is that of a state, and pairs
             number its sites row by row. None: 0.
         bits: couplings and field are those of x, and a diagonal of J adds to the field.
@@ -53,7 +54,7 @@ class Pairwise(Target):
             site = int(np.flatnonzero(pairs.diagonal)[0])
             raise ValueError(
                 f"site {site} is coupled to itself: s_i s_i = 1 is a constant of spins. Leave the "
-                "diagonal out; with bits=True it adds to the field."
+                f"diagonal out; with bits=True it adds to the field.{hint(pairs.num_sites)}"
             )
         shape = given.shape or (pairs.num_sites,)
         given = np.broadcast_to(given, shape).reshape(-1)
@@ -89,11 +90,16 @@ class Pairwise(Target):
 
         return dimod.from_bqm(bqm, beta)
 
-    def to_dimod(self) -> Any:
-        """A dimod model whose energy is minus the log-probability."""
+    def to_dimod(self, variables: Any = None) -> Any:
+        """A dimod model whose energy is minus the log-probability.
+
+        Args:
+            variables: their names, in the order of sites, such as those of the model that this one
+                was made of. None: 0, 1, 2, ...
+        """
         from hopscale.adapters import dimod
 
-        return dimod.to_bqm(self)
+        return dimod.to_bqm(self, variables)
 
     def terms(self) -> tuple[Pairs, Float[np.ndarray, " n"], float]:
         """The couplings J_ij, fields h_i and the constant, of spins or of bits, as it was made."""
