@@ -96,7 +96,36 @@ def test_categories_and_other_algorithms(blackjax):
     assert state.log_ratios is None
 
 
+def test_tuning_can_be_compiled(blackjax):
+    warmup = hs.blackjax.scale_adaptation(hs.blackjax.lbp, lambda x: 0.3 * jnp.sum(x), chains=4)
+    run = jax.jit(lambda key: warmup.run(key, np.zeros(10, int), 20)[0].parameters)
+    assert set(run(jax.random.key(0))) == {"scale"}
+
+
+@pytest.mark.parametrize("name", ["lbp", "rwm"])
+def test_sites_of_different_numbers_of_values(blackjax, name):
+    """What tuning gives is all that the algorithm needs."""
+    table = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4)))
+
+    def log_density(code):
+        return jnp.sum(table * code)
+
+    algorithm, each, position = getattr(hs.blackjax, name), [2, 4, 3], np.array([1, 0, 2])
+    warmup = hs.blackjax.scale_adaptation(algorithm, log_density, num_states=each)
+    (state, parameters), _ = warmup.run(jax.random.key(0), position, num_steps=20)
+    step = jax.jit(algorithm(log_density, **parameters).step)
+    seen = []
+    for i in range(60):
+        state, _ = step(jax.random.key(i), state)
+        seen.append(np.asarray(state.position))
+    assert np.max(seen, axis=0).tolist() == [1, 3, 2]
+
+
 def test_wrong_arguments_say_what_is_right(blackjax):
+    with pytest.raises(ValueError, match=r"one for each site, of shape \(3,\); got shape \(2,\)"):
+        hs.blackjax.lbp(jnp.sum, 1.0, num_states=[2, 3]).init(np.array([0, 1, 1]))
+    with pytest.raises(ValueError, match="a tree like the position's"):
+        hs.blackjax.lbp(jnp.sum, 1.0, num_states={"b": 3}).init({"a": np.array([0, 1, 1])})
     with pytest.raises(TypeError, match="holds integers; got dtype float"):
         hs.blackjax.lbp(flat_density, 2.0).init(np.zeros(6))
     with pytest.raises(ValueError, match="R = 9 for 6 sites"):

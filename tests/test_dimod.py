@@ -39,9 +39,34 @@ def test_log_prob_is_minus_the_energy(bqm):
 def test_there_and_back(bqm, x64):
     again = hs.Pairwise.from_dimod(bqm).to_dimod()
     assert again.vartype is bqm.vartype
+    named = hs.Pairwise.from_dimod(bqm).to_dimod(bqm.variables)
+    assert named.is_almost_equal(bqm, places=5)
     x = RNG.integers(0, 2, (4, len(NAMES)))
     values = x if bqm.vartype is dimod.BINARY else 2 * x - 1
     np.testing.assert_allclose(again.energies(values), hs.dimod.sample_set(x, bqm).record.energy)
+
+
+def test_sample_sets_there_and_back(bqm):
+    x = RNG.integers(0, 2, (5, len(NAMES))).astype(np.int8)
+    found = hs.dimod.sample_set(x, bqm)
+    np.testing.assert_array_equal(hs.dimod.states(found, bqm), x)
+    names = list(bqm.variables)
+    turned = found.copy().relabel_variables(dict(zip(names, names[::-1], strict=True)))
+    np.testing.assert_array_equal(hs.dimod.states(turned, bqm), x[:, ::-1])
+    found.record.num_occurrences[:] = [1, 3, 1, 1, 2]
+    again = hs.dimod.states(found, bqm)
+    np.testing.assert_array_equal(again, x[[0, 1, 1, 1, 2, 3, 4, 4]])
+    target = hs.Pairwise.from_dimod(bqm)
+    run = hs.sample(target, chains=8, warmup=0, draws=1, init=again, progress=False)
+    assert run.last.shape == again.shape
+
+
+def test_one_import_changes(bqm):
+    from hopscale.dimod import Sampler as SimulatedAnnealingSampler
+
+    assert SimulatedAnnealingSampler is hs.dimod.Sampler
+    found = SimulatedAnnealingSampler().sample(bqm, num_reads=2, num_sweeps=10, seed=1)
+    assert len(found) == 2
 
 
 def test_samples_are_those_of_the_model_and_reach_the_ground_state(bqm, found):
@@ -120,6 +145,18 @@ def test_settings_that_cannot_work_are_refused(name):
         hs.dimod.Sampler().sample(dimod.BQM(LINEAR, QUADRATIC, 0.0, "SPIN"), **settings)
 
 
+def test_what_is_not_a_sample_set_is_refused(bqm):
+    with pytest.raises(TypeError, match="SampleSet is needed"):
+        hs.dimod.states(np.ones((2, 10)), bqm)
+    few = dimod.SampleSet.from_samples([{"a": 1}], "SPIN", 0.0)
+    with pytest.raises(ValueError, match="say nothing of the model's variable 'b'"):
+        hs.dimod.states(few, bqm)
+
+
 def test_what_is_not_a_model_is_refused():
+    with pytest.raises(TypeError, match=r"Use hs\.Pairwise\.from_dimod"):
+        hs.Pairwise(dimod.BQM("SPIN"))
+    with pytest.raises(ValueError, match="2 sites need as many names; got 1"):
+        hs.Pairwise([(0, 1)]).to_dimod("a")
     with pytest.raises(TypeError, match="from_qubo"):
         hs.Pairwise.from_dimod({("a", "b"): 1.0})

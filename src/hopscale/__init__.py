@@ -42,8 +42,19 @@ from hopscale.tune import Adaptive, Fixed, Tuned, Tuner
 from hopscale.validate import InvalidDensityError
 
 if TYPE_CHECKING:
-    from hopscale import check, data, learn, models, paper, plot, theory
-    from hopscale.adapters import blackjax, dimod, numpyro, pymc
+    from hopscale import (
+        blackjax,
+        check,
+        data,
+        dimod,
+        learn,
+        models,
+        numpyro,
+        paper,
+        plot,
+        pymc,
+        theory,
+    )
     from hopscale.learn import log_z
     from hopscale.saving import load
     from hopscale.storage import FileError
@@ -112,7 +123,7 @@ __all__ = [
 
 # Loaded when first used, with what they need: SciPy, optax, image sets, the shipped weights.
 _LAZY = ("check", "data", "learn", "models", "paper", "plot", "theory")
-_ADAPTERS = ("blackjax", "dimod", "numpyro", "pymc")  # each with an extra of its own
+_EXTRAS = ("blackjax", "dimod", "numpyro", "pymc")  # each needs a package that may be missing
 _LAZY_NAMES = {
     "FileError": "hopscale.storage",
     "load": "hopscale.saving",
@@ -126,10 +137,8 @@ def __getattr__(name: str):
     if name in _RENAMED:
         deprecated.warn(f"hopscale.{name}", f"hopscale.{_RENAMED[name]}")
         return importlib.import_module(f"hopscale.{_RENAMED[name]}")
-    if name in _LAZY:
+    if name in _LAZY or name in _EXTRAS:
         return importlib.import_module(f"hopscale.{name}")
-    if name in _ADAPTERS:
-        return importlib.import_module(f"hopscale.adapters.{name}")
     if name in _LAZY_NAMES:
         return getattr(importlib.import_module(_LAZY_NAMES[name]), name)
     raise AttributeError(f"module 'hopscale' has no attribute {name!r}")

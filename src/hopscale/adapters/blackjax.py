@@ -65,7 +65,7 @@ def lbp(
     logdensity_fn: Callable,
     scale: Any,
     *,
-    num_states: int = 2,
+    num_states: Any = 2,
     ratios: str = "auto",
     balance: Any = "barker",
     path: str = "reversed",
@@ -75,7 +75,8 @@ def lbp(
     Args:
         logdensity_fn: the log-density of a position, up to a constant.
         scale: R, the mean number of sites that a step changes; `scale_adaptation` finds it.
-        num_states: values a site can take.
+        num_states: values a site can take: one number, or one for each site, in a tree like the
+            position's.
         ratios: "auto", "exact" or "gradient", as for `hs.LogDensity`. Nothing is compared here, so
             beyond 32 neighbours "auto" is the gradient: `hs.check.ratios` says whether it tells
             the truth.
@@ -88,7 +89,7 @@ def gwg(
     logdensity_fn: Callable,
     scale: Any,
     *,
-    num_states: int = 2,
+    num_states: Any = 2,
     ratios: str = "auto",
     balance: Any = "barker",
     repeats: str = "once",
@@ -97,7 +98,7 @@ def gwg(
     return _algorithm(GWG(balance, repeats), logdensity_fn, scale, num_states, ratios)
 
 
-def rwm(logdensity_fn: Callable, scale: Any, *, num_states: int = 2):
+def rwm(logdensity_fn: Callable, scale: Any, *, num_states: Any = 2):
     """The random walk, `hs.RWM`, as a `blackjax.SamplingAlgorithm`: needs no gradient."""
     return _algorithm(RWM(), logdensity_fn, scale, num_states, "gradient")
 
@@ -108,7 +109,7 @@ def scale_adaptation(
     *,
     rate: float | None = None,
     chains: int = 16,
-    num_states: int = 2,
+    num_states: Any = 2,
     ratios: str = "auto",
     **settings: Any,
 ):
@@ -130,12 +131,18 @@ def scale_adaptation(
 
     Returns:
         A `blackjax.AdaptationAlgorithm`. Its `run` gives the state of the first chain and the
-        `scale`; and of each step the acceptance rate and the scale.
+        parameters of the algorithm: the `scale`, and what was given here; and of each step the
+        acceptance rate and the scale.
     """
     kernels = [made for function, made in _KERNELS if function is algorithm]
     if not kernels:
         raise ValueError(f"algorithm must be hs.blackjax.lbp, gwg or rwm; got {algorithm!r}.")
     kernel = kernels[0](**settings)
+    given = dict(settings)  # and what is not the default: words cannot leave a compiled program
+    if np.ndim(num_states) or num_states != 2:
+        given["num_states"] = num_states
+    if ratios != "auto" and algorithm is not rwm:
+        given["ratios"] = ratios
 
     def run(rng_key: Key[Array, ""], position: Any, num_steps: int = 1_000):
         layout = Layout.of(position)
@@ -156,7 +163,8 @@ def scale_adaptation(
 
         walked, history = walk(x)
         first = jax.tree.map(lambda a: a[0], walked.states)
-        found = adaptation.AdaptationResults(_state(layout, first), {"scale": walked.tuner.scale})
+        parameters = {"scale": walked.tuner.scale, **given}
+        found = adaptation.AdaptationResults(_state(layout, first), parameters)
         return found, {"acceptance_rate": history[:, 0], "scale": history[:, 1]}
 
     return base.AdaptationAlgorithm(run)
@@ -165,7 +173,7 @@ def scale_adaptation(
 _KERNELS = ((lbp, LBP), (gwg, GWG), (rwm, RWM))
 
 
-def _algorithm(kernel: Kernel, logdensity_fn, scale, num_states: int, ratios: str):
+def _algorithm(kernel: Kernel, logdensity_fn, scale, num_states: Any, ratios: str):
     def init(position: Any, rng_key: Key[Array, ""] | None = None) -> DiscreteState:
         layout = Layout.of(position)
         target = layout.target(logdensity_fn, num_states, ratios)
@@ -221,11 +229,33 @@ class Layout(NamedTuple):
         ]
         return jax.tree.unflatten(self.tree, leaves)
 
-    def target(self, logdensity_fn: Callable, num_states: int, ratios: str) -> LogDensity:
+    def target(self, logdensity_fn: Callable, num_states: Any, ratios: str) -> LogDensity:
         sites = sum(math.prod(shape) for shape in self.shapes)
+        if isinstance(num_states, jax.Array | np.ndarray) and not num_states.ndim:
+            num_states = int(num_states)
+        if not isinstance(num_states, int | np.integer):
+            num_states = self._each(num_states)
         return LogDensity(
             lambda code: logdensity_fn(self.unravel(code)), (sites,), num_states, ratios
         )
+
+    def _each(self, num_states: Any) -> np.ndarray:
+        """The number of values of each site, in a row; numbers stand for all sites of a leaf."""
+        leaf = self.tree == jax.tree.structure(0)
+        leaves, tree = ([num_states], self.tree) if leaf else jax.tree.flatten(num_states)
+        if tree != self.tree:
+            raise ValueError(
+                "num_states must be one number, or a tree like the position's; got "
+                f"{tree} for {self.tree}."
+            )
+        for given, shape in zip(leaves, self.shapes, strict=True):
+            if np.shape(given) not in ((), shape):
+                raise ValueError(
+                    f"num_states must be one number, or one for each site, of shape {shape}; got "
+                    f"shape {np.shape(given)}."
+                )
+        each = zip(leaves, self.shapes, strict=True)
+        return np.concatenate([np.broadcast_to(leaf, shape).reshape(-1) for leaf, shape in each])
 
 
 def _state(layout: Layout, state: ChainState) -> DiscreteState:

@@ -1,7 +1,9 @@
 """hopscale as a dimod sampler, with the keywords of dwave-samplers' simulated annealing.
 
 ```
-sampler = hs.dimod.Sampler()
+from hopscale.dimod import Sampler  # instead of dwave.samplers' SimulatedAnnealingSampler
+
+sampler = Sampler()
 found = sampler.sample(bqm, num_reads=100, num_sweeps=1000, seed=1)
 ```
 """
@@ -11,6 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int8
 
 from hopscale.adapters import require
 from hopscale.anneal import Schedule, anneal, begin, beta_range, nothing_yet
@@ -23,7 +26,7 @@ from hopscale.validate import as_key, choice, count
 
 dimod: Any = require("dimod", "dimod", "hs.dimod")
 
-__all__ = ["Sampler", "from_bqm", "sample_set", "to_bqm"]
+__all__ = ["Sampler", "from_bqm", "sample_set", "states", "to_bqm"]
 
 SCHEDULES = ("linear", "geometric", "custom")
 CRITERIA = ("Metropolis", "Gibbs")
@@ -47,23 +50,46 @@ def from_bqm(bqm: Any, beta: float = 1.0) -> Pairwise:
     return model.shifted(-beta * float(offset))
 
 
-def to_bqm(target: Pairwise) -> Any:
-    """The model whose energy is minus the target's log-probability, with sites as variables."""
+def to_bqm(target: Pairwise, variables: Any = None) -> Any:
+    """The model whose energy is minus the target's log-probability.
+
+    Sites are its variables, in their order, by these names or as 0, 1, 2, ...
+    """
     if not isinstance(target, Pairwise):
         raise TypeError(f"an hs.Pairwise is needed; got {type(target).__name__}.")
     pairs, field, offset = target.terms()
     quadratic = (pairs.i, pairs.j, -pairs.coupling.astype(np.float64))
     vartype = "BINARY" if target.bits else "SPIN"
-    return dimod.BQM.from_numpy_vectors(-field, quadratic, -offset, vartype)
+    names = range(target.num_sites) if variables is None else list(variables)
+    if len(names) != target.num_sites:
+        raise ValueError(f"{target.num_sites} sites need as many names; got {len(names)}.")
+    return dimod.BQM.from_numpy_vectors(
+        -field, quadratic, -offset, vartype, variable_order=list(names)
+    )
 
 
-def sample_set(states: Any, bqm: Any) -> Any:
+def sample_set(x: Any, bqm: Any) -> Any:
     """States of 0 and 1, of shape (..., variables), such as `run.draws`, as a SampleSet."""
-    states = np.asarray(states)
-    states = states.reshape(-1, bqm.num_variables).astype(np.int8)
+    samples = np.asarray(x).reshape(-1, bqm.num_variables).astype(np.int8)
     if bqm.vartype is dimod.SPIN:
-        states = 2 * states - 1
-    return dimod.SampleSet.from_samples_bqm((states, list(bqm.variables)), bqm)
+        samples = 2 * samples - 1
+    return dimod.SampleSet.from_samples_bqm((samples, list(bqm.variables)), bqm)
+
+
+def states(sample_set: Any, bqm: Any) -> Int8[np.ndarray, "samples variables"]:
+    """The samples of a SampleSet as states of 0 and 1, such as `init=` takes.
+
+    Variables come in the order of the model, as in `from_bqm`; a sample that occurred several
+    times comes as often.
+    """
+    if not isinstance(sample_set, dimod.SampleSet):
+        raise TypeError(f"a dimod.SampleSet is needed; got {type(sample_set).__name__}.")
+    missing = [variable for variable in bqm.variables if variable not in sample_set.variables]
+    if missing:
+        raise ValueError(f"the samples say nothing of the model's variable {missing[0]!r}.")
+    order = [sample_set.variables.index(variable) for variable in bqm.variables]
+    found = sample_set.record.sample[:, order] > 0
+    return np.repeat(found.astype(np.int8), sample_set.record.num_occurrences, axis=0)
 
 
 class Sampler(dimod.Sampler, dimod.Initialized):
@@ -138,15 +164,12 @@ class Sampler(dimod.Sampler, dimod.Initialized):
             num_reads=num_reads,
             seed=seed % 2**32,
         )
-        start = parsed.initial_states.record.sample
-        order = parsed.initial_states.variables
-        start = start[:, [order.index(v) for v in bqm.variables]] > 0
         rule = proposal_acceptance_criteria.lower()
-        states = start.astype(np.int8)
+        x = states(parsed.initial_states, bqm)
         if betas.size:
             settings = (num_sweeps_per_beta, rule, seed, interrupt_function)
-            states = _annealed(model, states, betas, *settings)
-        found = sample_set(states, bqm)
+            x = _annealed(model, x, betas, *settings)
+        found = sample_set(x, bqm)
         span = [float(beta) for beta in betas[[0, -1]]] if betas.size else None
         found.info.update(beta_range=span, beta_schedule_type=beta_schedule_type, seed=seed)
         return found

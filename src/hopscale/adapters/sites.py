@@ -80,11 +80,17 @@ class SiteDensity(Target):
         return self.layout.num_states
 
     @property
+    def num_states_by_site(self):  # type: ignore[override]
+        counts = self.layout.counts
+        alike = counts.min() == counts.max()
+        return int(counts[0]) if alike else jnp.asarray(counts)
+
+    @property
     def dtype(self):  # type: ignore[override]
         return jnp.dtype(jax.dtypes.canonicalize_dtype(float))
 
     def _log_prob(self, x: State) -> Float[Array, ""]:
-        inside = jnp.all(x < jnp.asarray(self.layout.counts, x.dtype))
+        inside = jnp.all(x < self.num_states_by_site)
         value = self.log_density(self.layout.unravel(x))
         return jnp.where(inside, value, -jnp.inf).astype(self.dtype)
 

@@ -1,0 +1,12 @@
+"""LBP, GWG and the random walk as BlackJAX algorithms. Written in `hopscale.adapters.blackjax`."""
+
+from hopscale.adapters.blackjax import (
+    DiscreteInfo,
+    DiscreteState,
+    gwg,
+    lbp,
+    rwm,
+    scale_adaptation,
+)
+
+__all__ = ["DiscreteInfo", "DiscreteState", "gwg", "lbp", "rwm", "scale_adaptation"]
