@@ -45,7 +45,6 @@ COUNTS = {
     "sample_many draws": (lambda n: many(draws=n), 1),
     "sample_many chunk": (lambda n: many(chunk=n), 1),
     "BlockGibbs pairs": (lambda n: hs.BlockGibbs(n), 1),
-    "LogDensity num_states": (lambda n: hs.LogDensity(jnp.sum, (3,), n), 2),
     "gibbs steps": (lambda n: RBM.gibbs(0, BITS, n), 0),
     "invariance draws": (lambda n: check.invariance(TARGET, hs.LBP(), draws=n), 1000),
     "invariance steps": (lambda n: check.invariance(TARGET, hs.LBP(), steps=n), 1),

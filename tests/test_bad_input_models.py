@@ -43,7 +43,13 @@ GRAPHS = {
     "a number": Refused(pairwise(0.5), TypeError, "couplings must be .*got float"),
     "no pairs": Refused(pairwise([]), ValueError, "site"),
     "not square": Refused(pairwise(np.zeros((2, 4))), ValueError, r"square; got shape \(2, 4\)"),
-    "rows of three": Refused(pairwise(np.zeros((2, 3))), ValueError, "list of tuples"),
+    "rows of half a site": Refused(
+        pairwise(np.array([[0.5, 1, 1], [1, 2, 1]])), TypeError, "sites are integers"
+    ),
+    "three rows of three": Refused(
+        pairwise([[0, 1, 1.0], [1, 2, 1.0], [0, 2, 1.0]]), ValueError, "list of tuples"
+    ),
+    "two rows of two": Refused(pairwise([[0, 1], [1, 2]]), ValueError, "list of tuples"),
     "three axes": Refused(pairwise(np.zeros((2, 2, 2))), ValueError, "square"),
     "not symmetric": Refused(pairwise(ASYMMETRIC), ValueError, "symmetric"),
     "a diagonal": Refused(pairwise(np.eye(3)), ValueError, "coupled to itself"),
@@ -55,7 +61,9 @@ GRAPHS = {
     "words as sites": Refused(pairwise([("a", "b", 1.0)]), TypeError, "sites are integers"),
     "half a site": Refused(pairwise([(0.5, 1, 1.0)]), TypeError, "sites are integers"),
     "site -1": Refused(pairwise([(-1, 1, 1.0)]), ValueError, r"sites from -1 to 1"),
-    "pairs of two": Refused(pairwise([(0, 1)]), ValueError, r"a pair is \(i, j, J\)"),
+    "pairs of two and three": Refused(
+        pairwise([(0, 1), (1, 2, 0.5)]), ValueError, r"a pair is \(i, j, J\)"
+    ),
     "a pair twice": Refused(pairwise([(0, 1, 1.0), (1, 0, 1.0)]), ValueError, "0.*1"),
     "lengths": Refused(
         pairwise((np.arange(2), np.arange(3), np.zeros(2))), ValueError, "of one length"
@@ -146,7 +154,6 @@ CASES = {
         counts(
             {
                 "Gibbs sweeps": (lambda n: hs.Gibbs(sweeps=n), 1),
-                "Potts num_states": (lambda n: hs.Potts([(0, 1, 1.0)], n), 2),
                 "optimize chains": (lambda n: hs.optimize(TARGET, chains=n), 1),
                 "compare chains": (lambda n: hs.compare(TARGET, 1.0, chains=n), 1),
                 "Tempering levels": (lambda n: hs.Tempering(n), 2),

@@ -54,9 +54,11 @@ RUNS = {
     "chains of init": Refused(sample(init=np.zeros((4, 6), int)), ValueError, r"\(5, 6\), one"),
     "float init": Refused(sample(init=np.zeros(6)), TypeError, "astype"),
     "text init": Refused(sample(init="zeros"), (TypeError, ValueError), "init must"),
-    "init of 2": Refused(sample(init=np.full(6, 2)), ValueError, r"values 0 ... 1.*\[2, 2\]"),
+    "init of 2": Refused(
+        sample(init=np.full(6, 2)), ValueError, r"values 0 ... 1; got values from 2 to 2"
+    ),
     "spins as init": Refused(sample(init=np.full(6, -1)), ValueError, "Spins s = -1, 1 are bits"),
-    "init of 257": Refused(sample(init=np.full(6, 257)), ValueError, r"\[257, 257\]"),
+    "init of 257": Refused(sample(init=np.full(6, 257)), ValueError, r"got values from 257 to 257"),
     "ragged init": Refused(sample(init=[[0], [0, 1]]), TypeError, "init must"),
     "keep some": Refused(sample(keep="some"), ValueError, "None, 'all', 'last' or n > 0"),
     "keep 0": Refused(sample(keep=0), ValueError, "None, 'all', 'last'"),

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hopscale as hs
+from diabetes import diabetes
 from hopscale import comparison
 from hopscale.choose import choose
 from hopscale.cli import app
@@ -19,15 +20,19 @@ DENSE = hs.Pairwise(np.triu(0.1 * RNG.normal(size=(80, 80)), 1))
 LATTICE = hs.Ising(RNG.normal(size=(5, 5)), 0.2)
 SHORT = {"chains": 4, "warmup": 5, "draws": 40, "progress": False}
 
+SELECTION = hs.models.VariableSelection(*diabetes())
+
 KERNELS = {
-    "chain": (SPARSE, hs.Gibbs(), "depends on 1.98 others"),
-    "lattice": (LATTICE, hs.Gibbs(), "depends on 3.2 others"),
+    "chain": (SPARSE, hs.Gibbs(), "1.98 neighbours each"),
+    "lattice": (LATTICE, hs.Gibbs(), "3.2 neighbours each"),
     "tempered": (hs.Tempered(hs.Bernoulli(np.full((5, 5), 0.4)), LATTICE, 0.5), hs.Gibbs(), "3.2"),
-    "potts": (hs.Potts.lattice((4, 4), 3), hs.Gibbs(), "others on average"),
+    "potts": (hs.Potts.lattice((4, 4), 3), hs.Gibbs(), "about one evaluation"),
     "rbm": (small_rbm(), hs.Gibbs(), "hidden units"),
-    "dense": (DENSE, hs.Gibbs(), "depends on 79 others"),
+    "dense": (DENSE, hs.Gibbs(), "79 neighbours each"),
     "bernoulli": (hs.Bernoulli([0.2, 0.6]), hs.Gibbs(), "draws all of them afresh"),
-    "clamped": (hs.clamp(LATTICE, [3, 7], 1), hs.Gibbs(), "others on average"),
+    "clamped": (hs.clamp(LATTICE, [3, 7], 1), hs.Gibbs(), "about one evaluation"),
+    "variable selection": (SELECTION, hs.Exchange(), "correlated columns"),
+    "columns of which one is in": (hs.clamp(SELECTION, [3], 1), hs.Exchange(), "correlated"),
     "log-density": (small_targets()["quadratic"], hs.LBP(), "prices every change"),
 }
 
@@ -54,7 +59,7 @@ def test_a_scale_needs_a_kernel_that_has_one():
 def test_a_run_says_what_was_chosen_and_why(tmp_path):
     run = hs.sample(LATTICE, **SHORT)
     assert isinstance(run.kernel, hs.Gibbs)
-    assert "3.2 others" in run.reason
+    assert "3.2 neighbours" in run.reason
     assert run.reason in str(run).replace("\n", " ")
     assert run.summary()["reason"] == run.reason
     run.save(tmp_path / "run")

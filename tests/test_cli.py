@@ -49,6 +49,17 @@ def test_table_is_printed():
     assert "Ising (5 x 5) by GWG" in done.output
 
 
+def test_sites_may_differ_in_how_many_values_they_have(tmp_path):
+    file, out = tmp_path / "model.py", tmp_path / "draws.npz"
+    file.write_text("import jax.numpy as jnp\ndef f(code):\n    return 0.1 * jnp.sum(code[:, 0])\n")
+    command = ["sample", f"{file}:f", "--sites", "3", "--states", "2,5,3", "--keep", "1"]
+    done = RUN.invoke(cli.app, [*command, *QUICK, "--save", str(out)])
+    assert done.exit_code == 0, done.output
+    assert np.load(out)["draws"].max(axis=(0, 1)).tolist() == [1, 4, 2]
+    wrong = RUN.invoke(cli.app, ["sample", f"{file}:f", "--sites", "3", "--states", "2,5", *QUICK])
+    assert "one for each site such as 2,5,3; got '2,5' for 3 sites" in str(wrong.exception)
+
+
 def test_states_are_saved(tmp_path):
     file = tmp_path / "draws.npz"
     save = ["--save", str(file), "--keep", "5"]

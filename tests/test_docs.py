@@ -26,8 +26,8 @@ def test_every_public_name_is_in_the_reference():
 def test_every_entry_of_the_reference_exists():
     for entry in re.findall(r"^::: (\S+)", REFERENCE.read_text(), re.MULTILINE):
         module, _, name = entry.rpartition(".")
-        if module == "hopscale" and name in hs._ADAPTERS:
-            assert importlib.util.find_spec(f"hopscale.adapters.{name}"), entry
+        if module == "hopscale" and name in hs._EXTRAS:
+            assert importlib.util.find_spec(entry), entry
         elif module == "hopscale":
             assert hasattr(hs, name), entry
         else:

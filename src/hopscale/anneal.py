@@ -94,9 +94,11 @@ def beta_range(target: Target, seed: int = 0) -> tuple[float, float]:
     cheapest that cost anything.
     """
     rng = np.random.default_rng(seed)
-    x = rng.integers(0, target.num_states, (LOOKED_AT, *target.shape)).astype(target.state_dtype)
+    below, shape = np.asarray(target.num_states_by_site), (LOOKED_AT, *target.shape)
+    x = rng.integers(0, below, shape).astype(target.state_dtype)
     costs = np.abs(np.asarray(_ratios(target, jnp.asarray(x)), np.float64))
-    costs = costs[np.isfinite(costs) & (costs > 1e-6 * np.nanmax(costs, initial=0.0))]
+    costs = costs[np.isfinite(costs)]  # what is impossible is so at any temperature
+    costs = costs[costs > 1e-6 * np.max(costs, initial=0.0)]
     if not costs.size:  # flat, as far as can be seen
         return 1.0, 1.0
     cheapest = np.quantile(costs, 0.02)

@@ -8,7 +8,8 @@ from jaxtyping import Array, Key
 
 from hopscale.devices import Devices
 from hopscale.kernels.kernel import ChainState, Kernel
-from hopscale.target import State, Target
+from hopscale.ratios import STATES
+from hopscale.target import State, Target, check_values
 from hopscale.tune import Tuner
 from hopscale.validate import InvalidDensityError, array, count, instance
 
@@ -95,8 +96,8 @@ def _divisor(number: int, most: int) -> int:
 def random_states(target: Target, number: int, key: Key[Array, ""]) -> np.ndarray:
     """States in which all values are equally likely: by NumPy, which has nothing to compile."""
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    shape = (number, *target.shape)
-    return generator.integers(0, target.num_states, shape, target.state_dtype)
+    below, shape = np.asarray(target.num_states_by_site), (number, *target.shape)
+    return generator.integers(0, below, shape, target.state_dtype)
 
 
 def initial_states(
@@ -118,14 +119,18 @@ def initial_states(
             f"init must hold integers 0 ... {target.num_states - 1}; got dtype {x.dtype}. "
             "Convert it with .astype('int8')."
         )
-    if x.size and (x.min() < 0 or x.max() >= target.num_states):
-        raise ValueError(
-            f"init must hold values 0 ... {target.num_states - 1}; it ranges over "
-            f"[{x.min()}, {x.max()}]. Spins s = -1, 1 are bits x = (s + 1) / 2."
-        )
+    check_values("init must hold", x, target.num_states_by_site)
     x = np.broadcast_to(x, (chains, *target.shape)).astype(target.state_dtype)
     kernel.check_starts(target, x)
     return jax.device_put(x)
+
+
+def states_to_compare(
+    target: Target, kernel: Kernel, init: Any = None, chains: int = STATES
+) -> State:
+    """Where log-ratios are compared: at the starting states given, else at some of no seed."""
+    number = STATES if init is None else chains
+    return initial_states(target, kernel, number, init, jax.random.key(0))
 
 
 def finite_start(chains: ChainState, target: Target) -> None:
@@ -144,14 +149,15 @@ def finite_start(chains: ChainState, target: Target) -> None:
         return
     if np.all(_of_others(np.asarray(chains.log_ratios), x, target) == -np.inf):
         swap = (
-            "If the number of ones is fixed, use hs.Swap(ones=k) and leave the constraint out of "
-            "the density; else let"
+            "If the number of ones is fixed, use hs.Swap(ones=k), and leave the constraint out of "
+            "the density, for swaps keep it, or pass balance=None too; else let"
         )
         raise ValueError(
             "every state one site away from where chains start is impossible (log-ratios of "
             f"-inf), first from {_shown(x[0])}: no site has weight in a proposal. "
             f"{swap if target.num_states == 2 else 'Let'} the density be small, not zero, off the "
-            "constraint; or use hs.RWM()."
+            "constraint; or use hs.RWM() with scale=hs.Fixed(R), R being how many sites have to "
+            "change together."
         )
     ratios = np.isnan(np.asarray(chains.log_ratios)).reshape(log_prob.size, -1).any(axis=1)
     if ratios.any():

@@ -7,6 +7,7 @@ distribution, take one, and test that the distribution is unchanged.
 """
 
 import dataclasses
+import math
 
 import equinox as eqx
 import jax
@@ -23,7 +24,7 @@ from hopscale.kernels.kernel import Kernel
 from hopscale.kernels.rwm import RWM
 from hopscale.loop import Program
 from hopscale.ratios import Comparison, compare
-from hopscale.target import Target
+from hopscale.target import Target, check_values
 from hopscale.tune import Fixed, fitted
 from hopscale.validate import as_key, count, instance, number
 
@@ -56,14 +57,25 @@ class Verdict:
 
 def states(target: Target) -> Int[np.ndarray, "m *shape"]:
     """All states of a small target, in lexicographic order."""
-    m = target.num_states**target.num_sites
+    each = _num_states(target)
+    m = math.prod(each)
     if m > MOST_STATES:
         raise ValueError(
-            f"the target has {target.num_states}^{target.num_sites} states; at most "
-            f"{MOST_STATES:,} can be enumerated. Check the kernel on a smaller target of its kind."
+            f"the target has {_product(each)} states; at most {MOST_STATES:,} can be enumerated. "
+            "Check the kernel on a smaller target of its kind."
         )
-    digits = np.indices((target.num_states,) * target.num_sites).reshape(target.num_sites, m)
+    digits = np.indices(each).reshape(target.num_sites, m)
     return digits.T.reshape(m, *target.shape).astype(target.state_dtype)
+
+
+def _num_states(target: Target) -> tuple[int, ...]:
+    """How many values each site can take, row by row."""
+    return tuple(np.broadcast_to(target.num_states_by_site, target.shape).reshape(-1).tolist())
+
+
+def _product(each: tuple[int, ...]) -> str:
+    times = {k: each.count(k) for k in sorted(set(each))}
+    return " * ".join(f"{k}^{number}" for k, number in times.items())
 
 
 def probabilities(target: Target) -> Float[np.ndarray, " m"]:
@@ -91,7 +103,9 @@ def transition_matrix(target: Target, kernel: Kernel, scale: float) -> Float[np.
     matrix = np.zeros((len(everything), len(everything)))
     for row, x in enumerate(everything):
         y, probability = _transitions(kernel, target, x, at)
-        np.add.at(matrix[row], _index(target, y), np.asarray(probability, np.float64))
+        probability = np.asarray(probability, np.float64)
+        taken = probability != 0
+        np.add.at(matrix[row], _index(target, np.asarray(y)[taken]), probability[taken])
         matrix[row, row] += 1.0 - matrix[row].sum()
     return matrix
 
@@ -141,8 +155,9 @@ def _check(target, kernel, scale: float) -> None:
 
 def _index(target: Target, x) -> Int[np.ndarray, " m"]:
     """The places of states in the order of `states`."""
-    place = target.num_states ** np.arange(target.num_sites - 1, -1, -1)
-    return np.asarray(x).reshape(-1, target.num_sites) @ place
+    x = np.asarray(x)
+    check_values("the kernel leads to states that must hold", x, target.num_states_by_site)
+    return np.ravel_multi_index(tuple(x.reshape(-1, target.num_sites).T), _num_states(target))
 
 
 @renamed(sampler="kernel")

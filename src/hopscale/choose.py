@@ -47,10 +47,10 @@ def choose(target: Target, scale: Any = None) -> Chosen:
     if not sweep.graph.num_pairs:
         return Chosen(Gibbs(), "no site depends on another, so a sweep draws all of them afresh")
     graph, colours = sweep.graph, sweep.blocks.shape[0]
-    others = f"a site depends on {2 * graph.num_pairs / graph.num_sites:.3g} others on average"
+    each = f"{2 * graph.num_pairs / graph.num_sites:.3g} neighbours each"
     if colours > COLOURS and not _swept_by_kernels():
-        return Chosen(LBP(), f"{others}, so a sweep has {colours:,} turns to take")
-    return Chosen(Gibbs(), f"{others}, so sweeps cost little")
+        return Chosen(LBP(), f"sites have {each}, so a sweep would take {colours:,} turns")
+    return Chosen(Gibbs(), f"a sweep draws all sites for about one evaluation ({each})")
 
 
 def _swept_by_kernels() -> bool:

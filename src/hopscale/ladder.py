@@ -77,14 +77,13 @@ class LadderTuner(Tuner):
         inner: the tuner of the scale.
         levels: how many, both ends included.
         reference: "fitted" or "uniform".
-        shape, num_states: of the target.
+        equal: log-probabilities of a site's values, all equally likely.
     """
 
     inner: Tuner
     levels: int = eqx.field(static=True)
     reference: str = eqx.field(static=True)
-    shape: tuple[int, ...] = eqx.field(static=True)
-    num_states: int = eqx.field(static=True)
+    equal: Float[Array, "*shape values"]
 
     @property
     def rate(self):
@@ -98,11 +97,10 @@ class LadderTuner(Tuner):
         one = self.inner.init(scales, chains, dtype)
         pairs = self.levels - 1
         every = jax.tree.map(lambda a: jnp.repeat(jnp.asarray(a)[..., None], pairs, axis=-1), one)
-        equal = jnp.full((*self.shape, self.num_states), -math.log(self.num_states), dtype)
         return LadderState(
             inner=every,
             betas=jnp.linspace(0.0, 1.0, self.levels, dtype=dtype),
-            log_probs=equal,
+            log_probs=self.equal.astype(dtype),
             log_z=jnp.zeros(pairs, dtype),
             rejections=jnp.zeros(pairs, dtype),
             sums=self._nothing(dtype),
@@ -133,13 +131,14 @@ class LadderTuner(Tuner):
         """The share of chains that have each value at each site."""
         if self.reference == "uniform":
             return self._nothing(info.swap_prob.dtype).values
-        values = jnp.arange(1, self.num_states, dtype=info.x.dtype)
+        values = jnp.arange(1, self.equal.shape[-1], dtype=info.x.dtype)
         found = info.x[..., None] == values.reshape(*[1] * info.x.ndim, -1)
         return jnp.mean(found, axis=0, dtype=info.swap_prob.dtype)
 
     def _nothing(self, dtype) -> Sums:
         pairs = jnp.zeros(self.levels - 1, dtype)
-        shape = (*self.shape, self.num_states - 1) if self.reference == "fitted" else (0,)
+        *sites, values = self.equal.shape
+        shape = (*sites, values - 1) if self.reference == "fitted" else (0,)
         return Sums(pairs, pairs, pairs, jnp.zeros(shape, dtype))
 
     def _next_round(self, state: LadderState) -> LadderState:
@@ -162,7 +161,7 @@ class LadderTuner(Tuner):
             return log_probs
         first = 1.0 - jnp.sum(values, axis=-1, keepdims=True)
         every = jnp.maximum(jnp.concatenate([first, values], axis=-1), 0.0)
-        shared = (1.0 - EQUAL_SHARE) * every + EQUAL_SHARE / self.num_states
+        shared = (1.0 - EQUAL_SHARE) * every + EQUAL_SHARE * jnp.exp(self.equal)
         return jnp.log(shared / jnp.sum(shared, axis=-1, keepdims=True))
 
 

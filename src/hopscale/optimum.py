@@ -127,11 +127,9 @@ def optimize(
     if betas is not None:
         _check_betas(betas)
     key = validate.as_key(key)
-    key_look, key_run = jax.random.split(key)
-    looked_at = arguments.initial_states(target, kernel, chains, None, key_look)
-    target, _ = ratios.settle(target, looked_at, key_look)
+    target, _ = ratios.settle(target, arguments.states_to_compare(target, kernel))
     low, high = beta_range(target) if betas is None else betas
-    job = Rounds(target, kernel, chains, (low, high), key_run, seconds)
+    job = Rounds(target, kernel, chains, (low, high), key, seconds)
     outcome = host.drive(job, progress=progress)
     if outcome == "interrupted":
         raise Interrupted("stopped by Ctrl-C; .partial holds the best state so far", job.result())

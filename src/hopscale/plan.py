@@ -107,9 +107,8 @@ class Plan:
         target = self.targets[0]
         if not self.kernel.informed or target.ratios == "exact":
             return self
-        key_init = jax.random.split(self.keys[0], 3)[0]
-        x = arguments.initial_states(target, self.kernel, self.chains, self.init, key_init)
-        first, caution = ratios.settle(target, x, jax.random.fold_in(key_init, 1))
+        x = arguments.states_to_compare(target, self.kernel, self.init, self.chains)
+        first, caution = ratios.settle(target, x)
         others = [other.decided(first.ratios) for other in self.targets[1:]]
         found = () if caution is None else (caution,)
         return dataclasses.replace(self, targets=(first, *others), cautions=found)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale.move import Move, State, apply
 from hopscale.validate import choice
@@ -135,6 +135,14 @@ class Target(eqx.Module):
         return math.prod(self.shape)
 
     @property
+    def num_states_by_site(self) -> int | Int[Array, "*shape"]:
+        """How many values each site can take: `num_states`, the most of them, where all are alike.
+
+        Where sites differ, values that a site lacks have log-probabilities and log-ratios of -inf.
+        """
+        return self.num_states
+
+    @property
     def state_dtype(self):
         """The smallest signed integer that holds a site: int8 up to 128 values."""
         return np.min_scalar_type(-self.num_states)
@@ -184,18 +192,55 @@ class Target(eqx.Module):
                 "Convert it with .astype('int8')."
             )
         if has_values(x):
-            low, high = np.min(np.asarray(x)), np.max(np.asarray(x))
-            if low < 0 or high >= self.num_states:
-                raise ValueError(
-                    f"a state holds values 0 ... {self.num_states - 1}; got values from {low} to "
-                    f"{high}. Spins s = -1, 1 are bits x = (s + 1) / 2."
-                )
+            check_values("a state holds", np.asarray(x), self.num_states_by_site)
         return x.astype(self.state_dtype)
 
 
 def as_float(x: State, dtype) -> Float[Array, "*shape"]:
     """States as numbers: the only place where integers turn into floats."""
     return x.astype(dtype)
+
+
+def values_there_are(num_states: Int[Array, "*shape"], most: int) -> Bool[Array, "*shape values"]:
+    """Whether each site can take each of the values 0 ... most - 1."""
+    shape = (*num_states.shape, most)
+    return jnp.broadcast_to(jnp.arange(most), shape) < num_states[..., None]
+
+
+def check_values(
+    needed: str,
+    x: np.ndarray,
+    num_states: int | Int[Array, "*shape"],
+    sites: Int[np.ndarray, " some"] | None = None,
+) -> None:
+    """Raise unless states hold values that their sites can take.
+
+    Args:
+        needed: how the sentence begins.
+        x: states, or the values of some sites.
+        num_states: how many values there are, at all sites or at each.
+        sites: which sites x has, counted row by row. None: all.
+    """
+    if not x.size or not has_values(num_states):
+        return
+    each = np.asarray(num_states)
+    most = int(each.max())
+    if x.min() < 0 or x.max() >= most:
+        raise ValueError(
+            f"{needed} values 0 ... {most - 1}; got values from {x.min()} to {x.max()}. Spins "
+            "s = -1, 1 are bits x = (s + 1) / 2."
+        )
+    if each.ndim == 0:
+        return
+    sites = np.arange(each.size) if sites is None else sites
+    rows = x.reshape(-1, len(sites))
+    above = np.argwhere(rows >= each.reshape(-1)[sites])
+    if len(above):
+        row, column = above[0]
+        raise ValueError(
+            f"{needed} values 0 ... {each.reshape(-1)[sites[column]] - 1} at site "
+            f"{sites[column]}; got {rows[row, column]}."
+        )
 
 
 def has_values(array) -> bool:

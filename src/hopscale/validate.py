@@ -60,6 +60,28 @@ def shape(value: Any) -> tuple[int, ...]:
     return tuple(map(int, sides))
 
 
+def num_states(value: Any, shape: tuple[int, ...]) -> tuple[int, np.ndarray | None]:
+    """How many values sites can take: the most; and of each site, unless all have as many."""
+    if not np.ndim(value):
+        count("num_states", value, minimum=2)
+        return int(value), None
+    each = array("num_states", value)
+    if not np.issubdtype(each.dtype, np.integer):
+        raise TypeError(f"num_states must hold integers; got dtype {each.dtype}.")
+    if each.shape != shape:
+        raise ValueError(
+            f"num_states must be one number, or one for each site, of shape {shape}; got "
+            f"{each.shape}."
+        )
+    if each.min() < 2:
+        raise ValueError(
+            f"num_states must be at least 2 at each site; got {each.min()}. A site of one value is "
+            "a constant: leave it out of the state."
+        )
+    alike = each.min() == each.max()
+    return int(each.max()), None if alike else each.astype(np.int32)
+
+
 def bits(name: str, value: Any) -> Any:
     """States as small integers, checked: integers, booleans or floats that are 0 or 1.
 

@@ -91,7 +91,7 @@ def test_table_2_is_what_the_results_on_record_give(tmp_path, shown):
         found = [
             s for s in table2.steps(table2.search_in(Snapshot(store, "paper"))) if s.data == data
         ]
-    text = (ROOT / "docs" / "learning.md").read_text()
+    text = (ROOT / "docs" / "table2.md").read_text()
     for source, cells in (("ours", [s.ours for s in found]), ("paper", [s.paper for s in found])):
         line = re.search(rf"^\| {shown}, {source}.*$", text, re.MULTILINE)
         assert line is not None

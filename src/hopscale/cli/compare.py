@@ -27,7 +27,9 @@ Config = Annotated[str, typer.Option(help="of one of the paper's: C1 (smooth), C
 Sites = Annotated[
     str | None, typer.Option(help="of your own density: how many, or a shape such as 28x28")
 ]
-States = Annotated[int, typer.Option(help="of your own density: values a site can take")]
+States = Annotated[
+    str, typer.Option(help="of your own density: values a site can take; or of each site: 2,5,3")
+]
 Kind = Annotated[str | None, typer.Option(help="of a file: ising, maxcut or qubo")]
 Beta = Annotated[float, typer.Option(help="of a file: inverse temperature")]
 
@@ -37,7 +39,7 @@ def find_target(
     size: Size = None,
     config: Config = "C2",
     sites: Sites = None,
-    states: States = 2,
+    states: States = "2",
     kind: Kind = None,
     beta: Beta = 1.0,
     seed: Seed = 0,

@@ -1,13 +1,16 @@
 """A user's own target, by file and name."""
 
 import importlib.util
+import math
 import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 
-def load_target(where: str, sites: str | None, states: int, ratios: str | None):
+
+def load_target(where: str, sites: str | None, states: str, ratios: str | None):
     """The target at FILE.py:NAME: one made there, or a function of a state."""
     import hopscale as hs
 
@@ -24,9 +27,11 @@ def load_target(where: str, sites: str | None, states: int, ratios: str | None):
         )
     if sites is None:
         raise ValueError(f"how many sites has a state of {where}? Give --sites 64, or 28x28.")
+    shape = _shape(sites)
+    num_states = _num_states(states, shape)
     options = {} if ratios is None else {"ratios": ratios}
     try:
-        return hs.LogDensity(found, _shape(sites), states, **options)
+        return hs.LogDensity(found, shape, num_states, **options)
     except Exception as error:
         raise _in_file(error, path, where) from error
 
@@ -77,8 +82,21 @@ def _in_file(error: Exception, path: str, where: str) -> ValueError:
 
 def _shape(sites: str) -> tuple[int, ...]:
     parts = sites.lower().split("x")
-    if not all(part.isdigit() and int(part) > 0 for part in parts):
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise ValueError(
             f"--sites takes a number such as 64 or a shape such as 28x28; got {sites!r}."
         )
     return tuple(map(int, parts))
+
+
+def _num_states(states: str, shape: tuple[int, ...]) -> int | np.ndarray:
+    """One number for all sites, or one for each, row by row."""
+    parts = states.split(",")
+    numbers = all(part.strip().isdecimal() for part in parts)
+    if not numbers or len(parts) not in (1, math.prod(shape)):
+        raise ValueError(
+            "--states takes a number such as 4, or one for each site such as 2,5,3; got "
+            f"{states!r} for {math.prod(shape):,} sites."
+        )
+    each = [int(part) for part in parts]
+    return each[0] if len(each) == 1 else np.reshape(each, shape)

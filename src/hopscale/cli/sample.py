@@ -136,7 +136,9 @@ def ebm(
 def density(
     where: Annotated[str, typer.Argument(metavar="FILE.py:NAME", help="a function, or a target")],
     sites: Annotated[str | None, Option(help="how many, or a shape such as 28x28")] = None,
-    states: Annotated[int, Option(help="values a site can take")] = 2,
+    states: Annotated[
+        str, Option(help="values a site can take; or one number for each site: 2,5,3")
+    ] = "2",
     ratios: Annotated[
         str | None, Option(help="gradient, or exact: evaluate all neighbours")
     ] = None,

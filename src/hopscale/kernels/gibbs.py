@@ -163,7 +163,11 @@ class Gibbs(Kernel):
         # [from, to, site]: of the value that `to` has there, and of standing still.
         to = chances[:, jnp.arange(n)[None, :], values]
         still = jnp.asarray(values[:, None, :] == values[None, :, :], chances.dtype)
-        found = jnp.all(every == x[None], axis=tuple(range(1, every.ndim))).astype(chances.dtype)
+        sites = tuple(range(1, every.ndim))
+        each = jnp.broadcast_to(target.num_states_by_site, every.shape)
+        possible = jnp.all(every < each, axis=sites)
+        to = jnp.where(possible[:, None, None], to, still)  # nothing is said of the others
+        found = jnp.all(every == x[None], axis=sites).astype(chances.dtype)
         for _ in range(self.sweeps):
             for block in sweep.blocks:
                 drawn = jnp.zeros(n, bool).at[block].set(True, mode="drop")

@@ -82,7 +82,7 @@ class ScaleRange(NamedTuple):
     unit: str
     low: float
     high: float
-    tuned_high: float
+    tuned_high: float | Float[Array, ""]
     start: float
     rate: float
 

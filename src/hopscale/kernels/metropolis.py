@@ -62,7 +62,7 @@ class Metropolis(Kernel):
     bits it would never change its parity. So one step in 200 changes one or two sites instead,
     whatever the scale (`lengths="mixed"`), which costs at most 0.5% of the jump distance, and
     tuners stop at the number of sites that a fresh draw of equally likely values would change:
-    $N (S - 1) / S$ for S values, half of all bits.
+    $\sum_i (1 - 1 / S_i)$ where site i has $S_i$ values, half of all bits.
 
     Attributes:
         lengths: "mixed", or "paper": R sites at every step, up to N, and nothing else. With
@@ -97,13 +97,12 @@ class Metropolis(Kernel):
         return choice.chosen
 
     def scale_range(self, target: Target) -> ScaleRange:
-        sites, values = target.num_sites, target.num_states
-        most = sites if self.lengths == "paper" else max(1.0, sites * (values - 1) / values)
+        sites = float(target.num_sites)
         return ScaleRange(
             unit="sites",
             low=1.0,
-            high=float(sites),
-            tuned_high=float(most),
+            high=sites,
+            tuned_high=sites if self.lengths == "paper" else _changed_by_a_fresh_draw(target),
             start=1.0,
             rate=self.rate,
         )
@@ -212,10 +211,19 @@ class Metropolis(Kernel):
         """The move along a sequence, and whether it counts: idle sites are counted at offset 1."""
         choice = select.listed(sequence, length)
         moved = self.moved(choice)
-        values = None
+        values, each = None, jnp.ravel(target.num_states_by_site)
         if target.num_states > 2:
-            values = (state.x.reshape(-1).astype(jnp.int32) + by) % target.num_states
-        return Move(choice=choice, moved=moved, values=values), jnp.all(moved | (by == 1))
+            values = (state.x.reshape(-1).astype(jnp.int32) + by) % each
+        counts = jnp.where(moved, by < each, by == 1)
+        return Move(choice=choice, moved=moved, values=values), jnp.all(counts)
+
+
+def _changed_by_a_fresh_draw(target: Target) -> float | Float[Array, ""]:
+    """How many sites change on average if all values are drawn afresh, equally likely."""
+    each = target.num_states_by_site
+    if isinstance(each, int):
+        return max(1.0, target.num_sites * (each - 1) / each)
+    return jnp.sum(1.0 - 1.0 / each.astype(target.dtype))  # at least 1 with two sites
 
 
 def round_randomly(uniform: Float[Array, ""], scale: Float[Array, ""]) -> Int[Array, ""]:

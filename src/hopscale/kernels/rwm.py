@@ -30,8 +30,9 @@ class RWM(Metropolis):
         values = None
         if target.num_states > 2:
             key_values = jax.random.fold_in(key, 1)  # the key itself chose the sites
-            by = jax.random.randint(key_values, (target.num_sites,), 1, target.num_states)
-            values = (state.x.reshape(-1).astype(jnp.int32) + by) % target.num_states
+            each = jnp.ravel(target.num_states_by_site)
+            by = jax.random.randint(key_values, (target.num_sites,), 1, each)
+            values = (state.x.reshape(-1).astype(jnp.int32) + by) % each
         move = Move(choice=choice, moved=choice.chosen, values=values)
         return move, self.score(target, state, move, way_back=False)
 
@@ -39,4 +40,8 @@ class RWM(Metropolis):
         """Log of (N - R)! / N!, times a uniform choice of values."""
         n, length = target.num_sites, move.choice.length.astype(state.log_prob.dtype)
         orders = jax.scipy.special.gammaln(n + 1.0) - jax.scipy.special.gammaln(n - length + 1.0)
-        return -(orders + length * jnp.log(target.num_states - 1.0))
+        others = jnp.ravel(target.num_states_by_site) - 1.0
+        values = length * jnp.log(others[0])
+        if others.size > 1:
+            values = jnp.sum(jnp.where(move.choice.chosen, jnp.log(jnp.maximum(others, 1.0)), 0.0))
+        return -(orders + values.astype(orders.dtype))

@@ -16,7 +16,6 @@ was swapped up tends to go on upwards, and a round trip takes a number of steps 
 with the number of levels (Syed, Bouchard-Cote, Deligiannidis and Doucet, 2022).
 """
 
-import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -36,7 +35,7 @@ from hopscale.kernels.levels import (
     at_coldest,
 )
 from hopscale.target import Evaluation, State, Target
-from hopscale.targets.independent import Independent
+from hopscale.targets.independent import Independent, equally_likely
 from hopscale.targets.tempered import Tempered
 from hopscale.validate import choice, count, instance
 
@@ -46,9 +45,7 @@ REFERENCES = ("uniform", "fitted")
 
 def path_to(target: Target) -> Tempered:
     """The end of the path from a uniform reference to a target, as the kernel sees it."""
-    shape = (*target.shape, target.num_states)
-    equal = jnp.full(shape, -math.log(target.num_states), target.dtype)
-    return Tempered(Independent(equal), target, 1.0)
+    return Tempered(equally_likely(target), target, 1.0)
 
 
 class Noise(NamedTuple):
@@ -133,8 +130,7 @@ class Tempering(Kernel):
             inner=tuner,
             levels=self.replicas,
             reference=self.reference,
-            shape=target.shape,
-            num_states=target.num_states,
+            equal=equally_likely(target).log_probs,
         )
 
     def scale_of(self, tuner: Any):

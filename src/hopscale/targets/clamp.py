@@ -1,17 +1,28 @@
 """Conditioning: some sites held at given values."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from hopscale.move import Choice, Move
-from hopscale.target import Evaluation, State, Target, as_evaluation
+from hopscale.target import Evaluation, State, Target, as_evaluation, check_values
 from hopscale.targets.derived import Derived
 from hopscale.targets.rbm import RBM
+
+
+class Within(NamedTuple):
+    """What a clamped target carries along: the inner target's evaluation, and what it is sure of.
+
+    `sure` is of free sites, where the inner target says so (`hs.models.VariableSelection`).
+    """
+
+    evaluation: Evaluation
+    sure: Bool[Array, " free"] | None
 
 
 class Clamped(Derived):
@@ -55,9 +66,32 @@ class Clamped(Derived):
         found = None if self.smaller is None else self.smaller.sweep()
         return None if found is None else eqx.tree_at(lambda sweep: sweep.target, found, self)
 
+    def suited(self):
+        return None if self.smaller is not None else self.target.suited()
+
+    def starts(self, key, chains: int):
+        own = self.target.starts(key, chains)
+        if own is None:
+            return None
+        x = jnp.asarray(self.restrict(own))
+        # Together with the clamped values, some may be impossible: these start at zeros.
+        possible = jnp.isfinite(jax.vmap(self._log_prob)(x))
+        return jnp.where(possible[:, None], x, jnp.zeros_like(x))
+
     @property
     def shape(self):
         return self.free_sites.shape
+
+    @property
+    def num_states(self):
+        return (self.target if self.smaller is None else self.smaller).num_states
+
+    @property
+    def num_states_by_site(self):
+        if self.smaller is not None:
+            return self.smaller.num_states_by_site
+        every = self.target.num_states_by_site
+        return every if isinstance(every, int) else every.reshape(-1)[self.free_sites]
 
     def full(self, x: ArrayLike) -> np.ndarray:
         """States of all sites, given those of the free ones: of shape (..., *shape).
@@ -94,7 +128,11 @@ class Clamped(Derived):
         if ratios is not None and self.smaller is None:
             by_site = (-1,) if self.num_states == 2 else (-1, self.num_states)
             ratios = ratios.reshape(by_site)[self.free_sites]
-        return Evaluation(found.log_prob + self.constant, log_ratios=ratios, cache=found)
+        sure = getattr(found.cache, "sure", None)
+        if sure is not None and self.smaller is None:
+            sure = sure[self.free_sites]
+        within = Within(evaluation=found, sure=sure)
+        return Evaluation(found.log_prob + self.constant, log_ratios=ratios, cache=within)
 
     def _log_prob(self, x: State):
         if self.smaller is not None:
@@ -113,8 +151,9 @@ class Clamped(Derived):
 
     def _update(self, x: State, evaluation: Evaluation, move: Move):
         if self.smaller is not None:
-            return self._of(self.smaller._update(x, evaluation.cache, move))
-        return self._of(self.target._update(self._all(x), evaluation.cache, self._move(x, move)))
+            return self._of(self.smaller._update(x, evaluation.cache.evaluation, move))
+        within = evaluation.cache.evaluation
+        return self._of(self.target._update(self._all(x), within, self._move(x, move)))
 
     def _move(self, x: State, move: Move) -> Move:
         """A move of free sites as one of all sites."""
@@ -236,9 +275,5 @@ def _values(target: Target, sites: Any, clamped: np.ndarray, values: Any) -> np.
             f"values must be one for all, one for each of {count} clamped sites, or a state of "
             f"shape {target.shape}; got shape {values.shape}."
         )
-    if values.min() < 0 or values.max() >= target.num_states:
-        raise ValueError(
-            f"values must be 0 ... {target.num_states - 1}; got values from {values.min()} to "
-            f"{values.max()}. Spins s = -1, 1 are bits x = (s + 1) / 2."
-        )
+    check_values("clamped sites take", values, target.num_states_by_site, np.flatnonzero(clamped))
     return values

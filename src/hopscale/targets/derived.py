@@ -26,6 +26,10 @@ class Derived(Target):
         return self.target.num_states
 
     @property
+    def num_states_by_site(self):
+        return self.target.num_states_by_site
+
+    @property
     def dtype(self):
         return self.target.dtype
 

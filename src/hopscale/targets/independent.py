@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from hopscale import graph
 from hopscale.sweep import SpinSweep
-from hopscale.target import Evaluation, State, Target
+from hopscale.target import Evaluation, State, Target, values_there_are
 
 
 class Independent(Target):
@@ -15,7 +15,8 @@ class Independent(Target):
     $$\log \pi(x) = \sum_i \log p_i(x_i), \qquad \sum_c p_i(c) = 1$$
 
     Args:
-        log_probs: $\log p_i(c)$, of shape (*shape, S).
+        log_probs: $\log p_i(c)$, of shape (*shape, S); -inf for values that a site lacks, which
+            come last.
     """
 
     log_probs: Float[Array, "*shape values"]
@@ -34,13 +35,19 @@ class Independent(Target):
         return self.log_probs.shape[-1]
 
     @property
+    def num_states_by_site(self):
+        return jnp.sum(self.log_probs > -jnp.inf, axis=-1, dtype=jnp.int32)
+
+    @property
     def dtype(self):
         return self.log_probs.dtype
 
     def at(self, uniform: Float[Array, "*shape"]) -> State:
         """The state at these quantiles of each site: a draw, for uniform numbers in [0, 1)."""
         below = jnp.cumsum(jnp.exp(self.log_probs), axis=-1)[..., :-1]
-        return jnp.sum(uniform[..., None] >= below, axis=-1, dtype=self.state_dtype)
+        # A value whose next one is impossible is the last, whatever sums are rounded to.
+        passed = (uniform[..., None] >= below) & (self.log_probs[..., 1:] > -jnp.inf)
+        return jnp.sum(passed, axis=-1, dtype=self.state_dtype)
 
     def sweep(self):
         if self.num_states != 2:
@@ -65,3 +72,10 @@ class Independent(Target):
         else:
             log_ratios = self.log_probs - here[..., None]
         return Evaluation(jnp.sum(here), log_ratios)
+
+
+def equally_likely(target: Target) -> Independent:
+    """Each site of a target alone, every value that it can take equally likely."""
+    each = jnp.broadcast_to(target.num_states_by_site, target.shape)
+    equal = -jnp.log(each.astype(target.dtype))[..., None]
+    return Independent(jnp.where(values_there_are(each, target.num_states), equal, -jnp.inf))

@@ -2,15 +2,22 @@
 
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from hopscale import lattice, native
+from hopscale import lattice, native, validate
 from hopscale.graph import Graph, make_graph, read_pairs
 from hopscale.sweep import PottsSweep
-from hopscale.target import Evaluation, State, Target, as_parameter, has_values
+from hopscale.target import (
+    Evaluation,
+    State,
+    Target,
+    as_parameter,
+    has_values,
+    values_there_are,
+)
 from hopscale.targets.absorb import in_precision, part
-from hopscale.validate import count
 
 
 class Potts(Target):
@@ -23,50 +30,60 @@ class Potts(Target):
 
     Args:
         couplings: J, in any of the forms that `hs.Pairwise` takes.
-        num_states: how many values a site can take.
-        field: h, of shape (num_states,) for all sites, or (*shape, num_states), where `shape` is
-            that of a state and pairs number its sites row by row. None: 0.
+        num_states: how many values a site can take: one number, or one for each site, of the shape
+            of a state.
+        field: h, of shape (values,) for all sites, or (*shape, values), where `shape` is that of a
+            state, whose sites pairs number row by row, and `values` the most that a site can take.
+            What it says of values that a site lacks is ignored. None: 0.
     """
 
     graph: Graph
     field: Float[Array, "*shape values"]
+    by_site: Int[Array, "*shape"] | None
 
     ratios: ClassVar[str] = "exact"
 
-    def __init__(self, couplings: Any, num_states: int, field: Any = None):
-        count("num_states", num_states, minimum=2)
-        h = np.zeros(num_states) if field is None else np.asarray(as_parameter("field", field))
-        if h.ndim == 0 or h.shape[-1] != num_states:
+    def __init__(self, couplings: Any, num_states: Any, field: Any = None):
+        most, by_site = validate.num_states(num_states, np.shape(num_states))
+        if field is not None:
+            field = _without_what_is_ignored(field, by_site, most)
+        h = np.zeros(most) if field is None else np.asarray(as_parameter("field", field))
+        if h.ndim == 0 or h.shape[-1] != most:
             raise ValueError(
-                f"field must end with an axis of num_states = {num_states} values, for all sites "
-                f"or for each; got shape {h.shape}."
+                f"field must end with an axis of num_states = {most} values, for all sites or for "
+                f"each; got shape {h.shape}."
             )
-        sites = h.shape[:-1]
+        sites = h.shape[:-1] or np.shape(num_states)
+        validate.num_states(num_states, sites)
         pairs = read_pairs(couplings, int(np.prod(sites)) if sites else None)
         if np.any(pairs.diagonal):
             site = int(np.flatnonzero(pairs.diagonal)[0])
             raise ValueError(
                 f"site {site} is coupled to itself, which is a constant. Leave the diagonal out."
             )
-        shape = (*(sites or (pairs.num_sites,)), num_states)
+        shape = (*(sites or (pairs.num_sites,)), most)
         self.field = as_parameter("field", np.broadcast_to(h, shape))
+        self.by_site = None
+        if by_site is not None:
+            self.by_site = jnp.asarray(by_site)
+            self.field = jnp.where(values_there_are(self.by_site, most), self.field, -jnp.inf)
         self.graph = make_graph(pairs, self.field.dtype)
 
     @classmethod
     def lattice(
-        cls, shape: tuple[int, ...], num_states: int, coupling: float = 1.0, field: Any = None
+        cls, shape: tuple[int, ...], num_states: Any, coupling: float = 1.0, field: Any = None
     ) -> "Potts":
         """A Potts model on an open lattice of any dimension, with one coupling for all bonds.
 
         Args:
             shape: of the lattice.
-            num_states: how many values a site can take.
+            num_states, field: as for `Potts`.
             coupling: J.
-            field: as for `Potts`.
         """
         i, j = lattice.bonds(shape)
-        h = np.zeros(num_states) if field is None else np.asarray(as_parameter("field", field))
-        whole = np.broadcast_to(h, (*shape, h.shape[-1] if h.ndim else num_states))
+        most, _ = validate.num_states(num_states, np.shape(num_states))
+        h = np.zeros(most) if field is None else np.asarray(as_parameter("field", field))
+        whole = np.broadcast_to(h, (*shape, h.shape[-1] if h.ndim else most))
         return cls((i, j, np.full(len(i), coupling)), num_states, whole)
 
     @property
@@ -78,23 +95,31 @@ class Potts(Target):
         return self.field.shape[-1]
 
     @property
+    def num_states_by_site(self):
+        return self.num_states if self.by_site is None else self.by_site
+
+    @property
     def dtype(self):
         return self.field.dtype
 
     def sweep(self):
-        return PottsSweep(self, self.graph, self._by_site)
+        return PottsSweep(self, self.graph, self._field_rows)
 
     def given(self, free, state):
         if not (has_values(self.graph.weight) and has_values(self.field)):
             return None
         parted = part(self.graph.pairs(), free)
-        field = np.asarray(self._by_site, np.float64)[free]
+        field = np.asarray(self._field_rows, np.float64)[free]
         np.add.at(field, (parted.free, state[parted.clamped]), parted.coupling)
         i, j, coupling, _ = parted.inside
-        return in_precision(Potts((i, j, coupling), self.num_states, field), self.dtype)
+        num_states = self.num_states
+        if self.by_site is not None:
+            num_states = np.asarray(self.by_site).reshape(-1)[free]
+        field = field[:, : np.max(num_states)]
+        return in_precision(Potts((i, j, coupling), num_states, field), self.dtype)
 
     @property
-    def _by_site(self) -> Float[Array, "n values"]:
+    def _field_rows(self) -> Float[Array, "n values"]:
         return self.field.reshape(-1, self.num_states)
 
     def _log_prob(self, x: State):
@@ -107,6 +132,16 @@ class Potts(Target):
         graph = self.graph
         rows = graph.start, graph.neighbour, graph.weight
         log_prob, ratios = native.call(
-            "potts", x.reshape(-1), self._by_site, *rows, degree=graph.degree
+            "potts", x.reshape(-1), self._field_rows, *rows, degree=graph.degree
         )
-        return Evaluation(log_prob=log_prob, log_ratios=ratios.reshape(self.field.shape))
+        ratios = ratios.reshape(self.field.shape)
+        if self.num_states == 2:  # of the other value
+            ratios = jnp.where(x == 1, ratios[..., 0], ratios[..., 1])
+        return Evaluation(log_prob=log_prob, log_ratios=ratios)
+
+
+def _without_what_is_ignored(field: Any, by_site: np.ndarray | None, most: int) -> Any:
+    """The field, 0 for values that a site lacks: they may be given as -inf."""
+    if by_site is None or np.shape(field) != (*by_site.shape, most):
+        return field
+    return np.where(np.arange(most) < by_site[..., None], np.asarray(field), 0.0)

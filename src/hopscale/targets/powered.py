@@ -9,12 +9,14 @@ from hopscale.sweep import PairSweep, Rule, Sweep
 from hopscale.target import Evaluation, State, Target, as_parameter
 from hopscale.targets.derived import Derived, check_one_beta
 
+LEAST_BETA = 1e-30
+
 
 class Powered(Derived):
     r"""A target to the power of an inverse temperature, $\log \pi_\beta(x) = \beta \log \pi(x)$.
 
-    At $\beta = 0$ all states are alike; large $\beta$ leaves the most probable ones. What the
-    target says of a state is kept, so that another $\beta$ costs no evaluation.
+    At $\beta = 0$ all possible states are alike; large $\beta$ leaves the most probable ones. What
+    the target says of a state is kept, so that another $\beta$ costs no evaluation.
 
     Args:
         target: the distribution.
@@ -45,15 +47,20 @@ class Powered(Derived):
         """The evaluation at this beta, given that of the target."""
         ratios = found.log_ratios
         if ratios is not None:
-            ratios = jnp.broadcast_to(self.beta, ratios.shape) * ratios
-        return Evaluation(log_prob=self.beta * found.log_prob, log_ratios=ratios, cache=found)
+            ratios = jnp.broadcast_to(self._beta, ratios.shape) * ratios
+        return Evaluation(log_prob=self._beta * found.log_prob, log_ratios=ratios, cache=found)
+
+    @property
+    def _beta(self) -> Float[Array, ""]:
+        """Beta, or next to nothing instead of 0: what is impossible stays so."""
+        return jnp.maximum(self.beta, LEAST_BETA)
 
     def sweep(self):
         inner = self.target.sweep()
         return PoweredSweep(self, inner) if isinstance(inner, PairSweep) else None
 
     def _log_prob(self, x: State):
-        return self.beta * self.target._log_prob(x)
+        return self._beta * self.target._log_prob(x)
 
     def _evaluate(self, x: State):
         return self.combine(self.target.evaluate(x))
@@ -74,7 +81,7 @@ class PoweredSweep(Sweep):
 
     def __init__(self, powered: Powered, inner: PairSweep):
         self.powered, self.blocks = powered, inner.blocks
-        self.inner = inner.at(powered.beta)
+        self.inner = inner.at(powered._beta)
 
     @property
     def num_sites(self) -> int:

@@ -46,6 +46,15 @@ class Tempered(Derived):
                 "base and target must agree in shape, number of values and precision; got "
                 f"{ours} and {theirs}."
             )
+        numbers = [part.num_states_by_site for part in self.parts]
+        if all(map(has_values, numbers)):
+            ours, theirs = (np.broadcast_to(np.asarray(each), self.shape) for each in numbers)
+            if np.any(ours != theirs):
+                site = int(np.argmax(ours != theirs))
+                raise ValueError(
+                    "base and target must agree in how many values each site can take; site "
+                    f"{site} has {ours.flat[site]} and {theirs.flat[site]}."
+                )
         if has_values(self.beta):
             low, high = np.min(np.asarray(self.beta)), np.max(np.asarray(self.beta))
             if not 0 <= low <= high <= 1:

@@ -152,7 +152,7 @@ class Tuned(Tuner):
         return TunerState(scale=number(scales.start), memory=memory)
 
     def update(self, state: TunerState, info: Info, scales: ScaleRange) -> TunerState:
-        law, ends = Law.of(scales.rate), (np.log(scales.low), np.log(scales.tuned_high))
+        law, ends = Law.of(scales.rate), (jnp.log(scales.low), jnp.log(scales.tuned_high))
         at, memory = jnp.log(state.scale), state.memory
         jump = info.distance if info.jump is None else info.jump
         memory = _hold_rate(memory, law, at, info, ends)
