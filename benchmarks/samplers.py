@@ -1,4 +1,4 @@
-"""Which sampler when: `hs.compare` on ten kinds of target, as a table.
+"""Which sampler when: `hs.compare` on thirteen kinds of target, as a table.
 
 python benchmarks/samplers.py [--seconds 5] [--only WORD] [--out docs/assets/samplers.md]
 """
@@ -66,6 +66,9 @@ TARGETS: dict[str, Callable[[], hs.Target]] = {
     "factorial HMM, 200 x 10": lambda: hs.paper.fhmm(200, config="C2"),
     "a network's energy, 256 bits": lambda: network(256, 64),
     "columns of a regression, 100": lambda: regression(200, 100),
+    "variable selection, 64 columns": lambda: hs.models.VariableSelection(
+        *hs.data.diabetes(interactions=True)[:2]
+    ),
 }
 
 
