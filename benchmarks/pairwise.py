@@ -33,6 +33,7 @@ try:
 except ImportError:
     dimod = None
 
+IMPLEMENTATION = "auto"  # of our sweeps
 COLUMNS = (
     *("problem", "sites", "pairs", "beta", "reads", "sweeps"),
     *("ours_per_second", "other_per_second", "ratio"),
@@ -74,7 +75,8 @@ def max_cut(path: Path | None, seed: int = 0) -> tuple[str, hs.Pairwise]:
 def ours(target: hs.Target, beta: float, reads: int, sweeps: int) -> Callable[[int], np.ndarray]:
     """Sweeps at one temperature from random states; gives the energies where they end."""
     inner = 10 if sweeps % 10 == 0 else 1
-    powered, kernel = Powered(target, beta), hs.Gibbs(rule="metropolis", sweeps=inner)
+    kernel = hs.Gibbs(rule="metropolis", sweeps=inner, implementation=IMPLEMENTATION)
+    powered = Powered(target, beta)
     schedule = Schedule(jnp.full(1, beta, target.dtype), jnp.int32(0), jnp.int32(2**30))
 
     def run(seed: int) -> np.ndarray:
@@ -211,7 +213,11 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=500)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--potts", action="store_true", help="the Potts model alone")
+    parser.add_argument("--plain", action="store_true", help="sweeps in plain JAX, not by kernels")
     asked = parser.parse_args()
+    if asked.plain:
+        global IMPLEMENTATION
+        IMPLEMENTATION = "reference"
     if asked.potts:
         _show(measure_potts(asked.reads, max(10, asked.sweeps // 5)))
         return

@@ -229,6 +229,9 @@ def test_lowers_for_cuda(n, monkeypatch):
     settled = number, number, number, length, x, sites, chosen, state, state
     ratios = jax.ShapeDtypeStruct((4, n, 5), jnp.float32)
     values = jax.ShapeDtypeStruct((4, n), jnp.int8)
+    whole = jax.ShapeDtypeStruct((4, 2, n // 2), jnp.int32)
+    graph = whole, jax.ShapeDtypeStruct((4, n + 1), jnp.int32), sites, x
+    rule = {"metropolis": True, "keep": 0.995, "sweeps": 2, "degree": 9}
     back = {"balance": "barker", "backwards": True}
     for function, settings, arrays in (
         (gpu.race, {"balance": "barker"}, (key, x, length)),
@@ -239,6 +242,8 @@ def test_lowers_for_cuda(n, monkeypatch):
         (gpu.odd, {}, (sites, length)),
         (gpu.settle, {"balance": "sqrt", "path": "backwards"}, settled),
         (gpu.race_values, {"balance": "sqrt"}, (key, ratios, values, length)),
+        (gpu.spin_sweeps, rule, (key, values, number, number, x, x, *graph)),
+        (gpu.potts_sweeps, rule, (key, values, number, ratios, *graph)),
     ):
         traced = chains(function, **settings).trace(*arrays)
         assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()

@@ -135,6 +135,12 @@ def flip_chance(cost: Float[Array, "..."], metropolis: bool, keep: float) -> Flo
     return jax.nn.sigmoid(-cost)
 
 
+def flips(level: Int[Array, "..."], cost: Float[Array, "..."], metropolis: bool, keep: float):
+    """Whether spins are flipped, by random numbers below 2^31."""
+    chance = jnp.minimum(flip_chance(cost, metropolis, keep) * LEVELS, ALMOST)
+    return level < chance.astype(jnp.int32)
+
+
 @side_by_side(varying=4)
 def spin_sweeps(
     key: Key[Array, "*chains"],
@@ -166,8 +172,7 @@ def spin_sweeps(
         sums = neighbour_sums(sites, s, start, neighbour, weight, degree)
         total, before = _beside(field[sites], s) + sums, s[sites].astype(field.dtype)
         cost = 2.0 * before * (beta * total + gamma * _beside(base[sites], s))
-        chance = jnp.minimum(flip_chance(cost, metropolis, keep) * LEVELS, ALMOST)
-        flip = level < chance.astype(jnp.int32)
+        flip = flips(level, cost, metropolis, keep)
         after = jnp.where(flip, -before, before).astype(s.dtype)
         return after, jnp.where(flip, -2.0 * before * total, 0.0)
 
@@ -294,13 +299,22 @@ def _draw_by_axis(x, sites, uniform, beta, field, rows, metropolis, keep):
 
 def _draw_unrolled(x, sites, uniform, beta, field, rows, metropolis, keep):
     """The same value by value: numbers of a site stay in registers, and no table is written."""
-    own, here = field[sites], x[sites]
-    around, weights = _neighbours(sites, x, *rows)
-    columns = range(field.shape[1])
+    own, (around, weights) = field[sites], _neighbours(sites, x, *rows)
     energy = [
         _beside(own[:, c], x) + jnp.sum(jnp.where(around == c, weights, 0.0), axis=1)
-        for c in columns
+        for c in range(field.shape[1])
     ]
+    return draw_value(energy, x[sites], uniform, beta, metropolis, keep)
+
+
+def draw_value(energy, here, uniform, beta, metropolis: bool, keep: float):
+    """New values of some sites, given the energy of each value, and what these gain.
+
+    Args:
+        energy: an array of all sites for each value.
+        here: the values they have.
+    """
+    columns = range(len(energy))
     largest = functools.reduce(jnp.maximum, energy)
     weight = [jnp.exp(beta * (e - largest)) for e in energy]
     total = functools.reduce(jnp.add, weight)
@@ -314,7 +328,7 @@ def _draw_unrolled(x, sites, uniform, beta, field, rows, metropolis, keep):
         below = upto
         upto = upto + jnp.where(here == c, 0.0, chance)
         taken = (below <= uniform) & (uniform < upto)
-        after = jnp.where(taken, jnp.asarray(c, x.dtype), after)
+        after = jnp.where(taken, jnp.asarray(c, here.dtype), after)
         gained = jnp.where(taken, e, gained)
         before = jnp.where(here == c, e, before)
     return after, jnp.where(after == here, 0.0, gained - before)
