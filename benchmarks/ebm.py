@@ -6,8 +6,8 @@ Run: python benchmarks/ebm.py [--channels 64 --size 28 --batch 100 --steps 100 -
 
 For each precision, all compiled with CUDA graphs where there are any:
 
-- pass: a value-and-gradient of the network at all chains' states; gradient: that of an
-  iteration, with respect to the weights, at twice as many states;
+- pass: a value-and-gradient of the network at all chains' states; by XLA: the same without kernels;
+  gradient: that of an iteration, with respect to the weights, at twice as many states;
 - walk: K steps as training takes them, over the K + 1 passes in it;
 - sample: steps of `hs.sample`, over as many passes;
 - many: a pass of each of --models models in one program;
@@ -116,6 +116,15 @@ def gradients(network, base, x, number):
     return jax.lax.fori_loop(0, number, once, arrays)
 
 
+class WithoutKernels(eqx.Module):
+    """A network whose gradient is left to JAX."""
+
+    network: ResNet
+
+    def __call__(self, x):
+        return self.network(x)
+
+
 def model_of(options, precision: str, data) -> EBM:
     network = ResNet(options.channels, 0, precision)
     if options.model is None:
@@ -152,10 +161,12 @@ def step_cost(options, precision: str, data) -> dict:
         return pcd.walk(jax.random.key(1), training, model, x, tuner)
 
     passes, few = options.steps + 1, 20
-    (alone, walked, learnt), first = seconds_of(
+    plain = EBM(WithoutKernels(model.network), model.base)
+    (alone, by_xla, walked, learnt), first = seconds_of(
         options,
         (
             lambda: evaluations(model, x, passes),
+            lambda: evaluations(plain, x, passes),
             lambda: walk(training, model, x, tuner),
             lambda: gradients(model.network, model.base, x, few),
         ),
@@ -164,6 +175,7 @@ def step_cost(options, precision: str, data) -> dict:
     return {
         "precision": precision,
         "pass_ms": 1e3 * alone / passes,
+        "pass_by_xla_ms": 1e3 * by_xla / passes,
         "step_ms": 1e3 * walked / passes,
         "ratio": walked / alone,
         "gradient_ms": 1e3 * learnt / few,

@@ -1,8 +1,9 @@
 """Whether the GPU kernels agree with `reference`: PASS or FAIL a case.
 
-Run: python benchmarks/gpu_check.py [k/n]
+Run: python benchmarks/gpu_check.py [k/n] [word]
 
-With k/n, every n-th case from the k-th on: n processes compile side by side.
+With k/n, every n-th case from the k-th on: n processes compile side by side. With a word, only
+cases that have it in their name: sweeps, network.
 """
 
 import sys
@@ -15,6 +16,7 @@ from gpu import attempt, begin, case, chains_of, say, shared
 from pairwise import max_cut, spin_glass
 
 import hopscale as hs
+from hopscale.learn import ResNet
 from hopscale.native import gpu, reference
 
 ONE = jnp.float32(1.0)  # sweeps have no scale
@@ -138,6 +140,26 @@ def check_sweeps(target: hs.Pairwise | hs.Potts, chains: int) -> None:
     say(f"check sweeps {name}: {'FAIL ' + str(wrong) if wrong else 'PASS'}")
 
 
+def check_network(precision: str, height: int, width: int) -> None:
+    """A residual network's energies and gradients by kernels and by XLA, beside full precision."""
+    x = jax.random.bernoulli(jax.random.key(2), 0.3, (100, height, width)).astype(jnp.float32)
+
+    def network(precision: str) -> ResNet:
+        start = ResNet(64, 1, precision, "uniform")
+        return jax.tree.map(lambda a: 2.0 * a, start)  # or all images have the same energy
+
+    kernels = jax.jit(jax.vmap(network(precision).value_and_slope))(x)
+    by_xla = jax.jit(jax.vmap(jax.value_and_grad(network(precision))))(x)
+    truth = jax.jit(jax.vmap(jax.value_and_grad(network("highest"))))(x)
+    errors = [
+        [float(jnp.linalg.norm(found[k] - truth[k]) / jnp.linalg.norm(truth[k])) for k in (0, 1)]
+        for found in (kernels, by_xla)
+    ]
+    wrong = [k for k in (0, 1) if not errors[0][k] <= 2.0 * errors[1][k] + 1e-6]
+    shown = ", ".join(f"{e:.1e} and {g:.1e}" for e, g in errors)
+    say(f"check network {precision} {height}x{width}: {'FAIL' if wrong else 'PASS'} {shown} by XLA")
+
+
 def checks():
     """What to check, as functions without arguments, by name."""
     for chains, n, length in [
@@ -154,15 +176,18 @@ def checks():
     for side, chains in [(3, 2), (64, 100), (64, 1024), (1000, 2)]:
         for target in (spin_glass(side), hs.Potts.lattice((side, side), 5, 0.9)):
             yield f"sweeps {side} {chains}", partial(check_sweeps, target, chains)
+    for precision in ("bfloat16", "default"):
+        for side in ((28, 28), (13, 22)):
+            yield f"network {precision} {side}", partial(check_network, precision, *side)
     for chains in (5, 1024):
         yield f"sweeps like G1 {chains}", partial(check_sweeps, max_cut(None)[1], chains)
 
 
-def main(share: str) -> None:
+def main(share: str = "0/1", word: str = "") -> None:
     begin()
-    for name, function in shared(checks(), share):
+    for name, function in shared((c for c in checks() if word in c[0]), share):
         attempt(f"check {name}", function)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "0/1")
+    main(*sys.argv[1:])

@@ -84,7 +84,9 @@ class EBM(Target):
         if self.ratios == "exact":
             return neighbour_ratios(self._log_prob, x, 2)
         code = as_float(x, self.dtype)
-        energy, slope = jax.value_and_grad(self.network)(code)
+        # A network may have a faster way to both than JAX finds.
+        both = getattr(self.network, "value_and_slope", None) or jax.value_and_grad(self.network)
+        energy, slope = both(code)
         base = self.base._evaluate(x)
         log_ratios = base.log_ratios - (1.0 - 2.0 * code) * slope
         return base.log_prob - energy.astype(self.dtype), log_ratios

@@ -50,9 +50,7 @@ def _gpu():
 
 def _fits(arrays) -> bool:
     """Whether kernels can take these arrays. Those in a tuple they only copy."""
-    for array in arrays:
-        if isinstance(array, tuple):
-            continue
+    for array in jax.tree.leaves([given for given in arrays if not isinstance(given, tuple)]):
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             if "fry" not in str(jax.random.key_impl(array)):
                 return False
