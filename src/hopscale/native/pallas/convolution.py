@@ -2,9 +2,9 @@
 
 A program computes some pixels of the output, all channels of them. What would be a copy of patches
 is looked up: for each tap, the rows of the input that it sees, times a matrix. The way back, the
-gradient with respect to the input, is the same with matrices transposed. Where that way back leads
-to an image of twice the side, pixels are taken by their parity, so that no tap is computed that
-sees nothing.
+gradient with respect to the input, is the same with matrices transposed. Where that way leads to an
+image of twice the side, pixels are taken by their parity, so that no tap is computed that sees
+nothing.
 """
 
 import functools
@@ -19,30 +19,32 @@ from jax.experimental.pallas import triton as plgpu
 
 from hopscale.native.pallas import parts
 
-ROWS = 64  # pixels of a program, at most
-WARPS = 4
+ROWS = 128  # pixels of a program, at most
+WARP_ROWS = 16  # pixels for every warp
+STAGES = 3  # taps under way: what the next ones see is loaded meanwhile
 
 
 class Term(NamedTuple):
-    """One convolution of a sum: its input, and which taps it has."""
+    """One convolution of a sum."""
 
-    height: int  # of the input
+    height: int  # of its input
     width: int
     size: int  # 3 for 3 x 3
     stride: int
 
-    def taps(self, back: bool, phase: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-        """Number, and offset by row and column, of all taps that see something."""
-        border = self.size // 2
-        for i in range(self.size):
-            for j in range(self.size):
-                number = i * self.size + j
-                if not back:
-                    yield number, i - border, j - border
-                    continue
-                rows, columns = phase[0] + border - i, phase[1] + border - j
-                if rows % self.stride == 0 and columns % self.stride == 0:
-                    yield number, rows // self.stride, columns // self.stride
+    def offset(self, tap, back: bool):
+        """By how many rows and columns a tap looks away from a pixel; strides apart."""
+        down = lax.div(tap, jnp.int32(self.size)) - self.size // 2
+        right = lax.rem(tap, jnp.int32(self.size)) - self.size // 2
+        return (-down, -right) if back else (down, right)
+
+    def seen_from(self, phase: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+        """Back with strides: taps that see something from pixels of a parity, and their offsets."""
+        for tap in range(self.size**2):
+            down = phase[0] + self.size // 2 - tap // self.size
+            right = phase[1] + self.size // 2 - tap % self.size
+            if down % self.stride == 0 and right % self.stride == 0:
+                yield tap, down // self.stride, right // self.stride
 
 
 class Layer(NamedTuple):
@@ -70,7 +72,18 @@ class Layer(NamedTuple):
 
     @property
     def tiles(self) -> int:
+        """Programs."""
         return -(-self.pixels[0] * self.pixels[1] // ROWS)
+
+    @property
+    def own(self) -> int:
+        """Pixels of one parity that a program computes: an even share."""
+        return -(-self.pixels[0] * self.pixels[1] // self.tiles)
+
+    @property
+    def rows(self) -> int:
+        """The same, as kernels take them."""
+        return pl.next_power_of_2(self.own)
 
 
 def swish(x):
@@ -89,10 +102,9 @@ def _convolve(*refs, layer: Layer):
     inputs, given = given[: len(layer.terms)], given[len(layer.terms) :]
     inputs = [(x_ref, first_ref[k]) for k, x_ref in enumerate(inputs)]
     height, width = layer.pixels
-    own = -(-height * width // layer.tiles)  # fewer than ROWS where that is even
-    place = lax.iota(jnp.int32, pl.next_power_of_2(own))
-    here = (place < own) & (place + pl.program_id(0) * own < height * width)
-    place = place + pl.program_id(0) * own
+    place, before = lax.iota(jnp.int32, layer.rows), pl.program_id(0) * layer.own
+    here = (place < layer.own) & (before + place < height * width)
+    place = before + place
     pixel = lax.div(place, jnp.int32(width)), lax.rem(place, jnp.int32(width)), here
     for row in range(layer.phases):
         for column in range(layer.phases):
@@ -105,10 +117,21 @@ def _some_pixels(layer: Layer, phase, pixel, inputs, weight_ref, given, results)
     channel = lax.iota(jnp.int32, layer.channels)
     total = jnp.zeros((row.size, layer.channels), jnp.float32)
     for (x_ref, first), term in zip(inputs, layer.terms, strict=True):
-        for number, down, right in term.taps(layer.back, phase):
-            weight = _matrix(weight_ref, first + number, layer)
-            seen = _seen(x_ref, term, (down, right), pixel, layer)
-            total = total + jnp.dot(seen, weight, preferred_element_type=jnp.float32)
+
+        def add(tap, offset, total, x_ref=x_ref, first=first, term=term):
+            seen = _seen(x_ref, term, offset, pixel, layer)
+            weight = _matrix(weight_ref, first + tap, layer)
+            return total + jnp.dot(seen, weight, preferred_element_type=jnp.float32)
+
+        if layer.phases > 1:
+            for tap, *offset in term.seen_from(phase):
+                total = add(tap, offset, total)
+        else:  # a loop, whose loads the compiler takes ahead
+
+            def turn(tap, total, add=add, term=term):
+                return add(tap, term.offset(tap, layer.back), total)
+
+            total = lax.fori_loop(jnp.int32(0), jnp.int32(term.size**2), turn, total)
     row, column = row * layer.phases + phase[0], column * layer.phases + phase[1]
     mask = _both(here & (row < layer.height) & (column < layer.width), layer.channels)
     at = (row * layer.width + column)[:, None] * layer.channels + channel[None, :]
@@ -117,7 +140,7 @@ def _some_pixels(layer: Layer, phase, pixel, inputs, weight_ref, given, results)
         parts.store(ref, at, value.astype(ref.dtype), mask)
 
 
-def _seen(x_ref, term: Term, offset: tuple[int, int], pixel, layer: Layer):
+def _seen(x_ref, term: Term, offset, pixel, layer: Layer):
     """What one tap of a convolution sees: a row of channels for each pixel."""
     row, column, here = pixel
     step, size = 1 if layer.back else term.stride, layer.channels
@@ -196,7 +219,9 @@ def convolve(
         functools.partial(_convolve, layer=layer),
         grid=(layer.tiles,),
         out_shape=[*first, jax.ShapeDtypeStruct((size,), kind)],
-        compiler_params=plgpu.CompilerParams(num_warps=WARPS, num_stages=1),
+        compiler_params=plgpu.CompilerParams(
+            num_warps=max(1, layer.rows // WARP_ROWS), num_stages=STAGES
+        ),
         interpret=interpret,
     )
     more = [array for array in (bias, add, slope_at) if array is not None]

@@ -10,7 +10,10 @@ from hopscale.native.pallas.convolution import Term, convolve, swish, swish_slop
 
 
 def residual_pass(image, network, *, interpret: bool = False):
-    """f(x) and its gradient, of one image of shape (height, width)."""
+    """f(x) and its gradient, of one image of shape (height, width).
+
+    Products are taken in the network's precision and summed in single precision.
+    """
     kind = jnp.bfloat16 if network.enter.precision == "bfloat16" else jnp.float32
     plan = _Plan(network, image.shape, kind, interpret)
     states = plan.forth(_entered(network.enter, image, kind))
@@ -21,33 +24,30 @@ def residual_pass(image, network, *, interpret: bool = False):
     return energy, _left(network.enter, plan.back(states, slope), image.shape)
 
 
-def _shifted(maps, i: int, j: int):
-    """(height, width, ...) seen through tap (i, j) of a 3 x 3 convolution."""
-    height, width = maps.shape[:2]
-    padded = jnp.pad(maps, ((1, 1), (1, 1)) + ((0, 0),) * (maps.ndim - 2))
-    return padded[i : i + height, j : j + width]
+def _shifted(maps, tap: int):
+    """(height, width) seen through a tap of a 3 x 3 convolution."""
+    (height, width), (i, j) = maps.shape, divmod(tap, 3)
+    return jnp.pad(maps, 1)[i : i + height, j : j + width]
 
 
 def _entered(conv, image, kind):
-    """The first convolution, of one channel: XLA makes one kernel of it."""
-    image = image.astype(kind).astype(jnp.float32)  # exact for bits
-    weight = conv.weight.astype(kind).astype(jnp.float32)
-    taps = [(i, j) for i in range(3) for j in range(3)]
-    seen = sum(_shifted(image, i, j)[..., None] * weight[i, j, 0][None, None] for i, j in taps)
-    return (seen + conv.bias[None, None]).astype(kind).reshape(-1, weight.shape[-1])
+    """The first convolution, which has one input: XLA's product of patches and weights."""
+    patches = jnp.stack([_shifted(image, tap) for tap in range(9)], axis=-1)
+    weight = conv.weight.reshape(9, -1).astype(kind)
+    seen = jnp.matmul(
+        patches.reshape(-1, 9).astype(kind), weight, preferred_element_type=jnp.float32
+    )
+    return (seen + conv.bias[None, :]).astype(kind)
 
 
 def _left(conv, slope, shape):
     """The gradient with respect to the image, from that with respect to the first convolution."""
-    weight = conv.weight[:, :, 0].astype(slope.dtype)  # (3, 3, channels)
-    channels = weight.shape[-1]
+    weight = conv.weight.reshape(9, -1).astype(slope.dtype)
     by_tap = jnp.matmul(
-        slope.reshape(-1, channels),
-        weight.reshape(9, channels).T,
-        preferred_element_type=jnp.float32,
-    ).reshape(*shape, 9)
-    taps = [(i, j) for i in range(3) for j in range(3)]
-    return sum(_shifted(by_tap[..., 3 * i + j], 2 - i, 2 - j) for i, j in taps)
+        slope.reshape(-1, weight.shape[1]), weight.T, preferred_element_type=jnp.float32
+    )
+    maps = by_tap.T.reshape(9, *shape)
+    return sum(_shifted(maps[tap], 8 - tap) for tap in range(9))
 
 
 class _Plan:
