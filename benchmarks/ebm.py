@@ -26,6 +26,7 @@ import json
 import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import equinox as eqx
@@ -119,7 +120,7 @@ def gradients(network, base, x, number):
 class WithoutKernels(eqx.Module):
     """A network whose gradient is left to JAX."""
 
-    network: ResNet
+    network: Callable
 
     def __call__(self, x):
         return self.network(x)

@@ -172,3 +172,60 @@ def test_no_false_alarm_where_all_is_well(name):
     assert run.warnings == ()
     assert "!" not in str(run)
     assert run.summary()["warnings"] == []
+
+
+BONDS = [(i, i + 1, 400.0) for i in range(999)]
+
+
+def warned(target, kernel, **settings):
+    settings = {"chains": 8, "warmup": 100, "draws": 100, **QUIET, **settings}
+    return hs.sample(target, kernel, **settings).warnings
+
+
+@pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")
+def test_precision_is_a_matter_of_kernels_that_compare_log_probabilities():
+    chain = hs.Pairwise(BONDS)
+    start = {"init": np.zeros(1000, int)}
+
+    def density(x):
+        return jnp.sum(400.0 * (2 * x[1:] - 1) * (2 * x[:-1] - 1))
+
+    def lost(target, kernel):
+        return [s for s in warned(target, kernel, **start) if "float32 resolves to 0.048" in s]
+
+    assert lost(chain, hs.Gibbs()) == lost(chain, hs.Gibbs(rule="metropolis")) == []
+    assert (
+        lost(hs.RBM(np.zeros((2, 1000)), np.full(1000, -400.0), np.full(2, 4e5)), hs.Gibbs()) == []
+    )
+    (ours,) = lost(chain, hs.LBP())
+    assert "Use hs.Gibbs()" in ours
+    assert "inside the density" not in ours
+    own = hs.LogDensity(density, (1000,), ratios="gradient")
+    for target in (own, hs.Tempered(hs.Bernoulli(np.full(1000, 0.5)), own, 1.0)):
+        (theirs,) = lost(target, hs.RWM())
+        assert "Subtract a constant inside the density" in theirs
+    assert len(lost(own, hs.Gibbs())) == 1
+
+
+@pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")
+def test_ratios_are_blamed_where_they_were_used_alone():
+    target = hs.LogDensity(lambda x: -12.0 * jnp.sum(x**2), (40,), ratios="gradient")
+    smallest = [s for s in warned(target, hs.RWM()) if "at its smallest" in s]
+    assert len(smallest) == 1
+    assert "mislead" not in smallest[0]
+    assert "hs.compare(target)" in smallest[0]
+    bent = hs.LogDensity(lambda x: jnp.sum(60.0 * x**2 - 55.0 * x), (40,), ratios="gradient")
+    smallest = [s for s in warned(bent, hs.LBP()) if "at its smallest" in s]
+    assert "hs.RWM()" in smallest[0]
+
+
+@pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")
+def test_a_soft_constraint_on_the_sum_is_told_of_swaps():
+    target = hs.LogDensity(lambda x: -1e6 * (jnp.sum(x) - 2.0) ** 2, (40,))
+    found = warned(target, hs.LBP())
+    assert sum("use hs.Swap(ones=2)" in sentence for sentence in found) == 1
+    stuck = hs.LogDensity(checkerboard, (6,), ratios="exact")
+    settings = {"scale": hs.Fixed(1), "init": np.array([[1, 1, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0]])}
+    found = warned(stuck, hs.RWM(lengths="paper"), chains=2, **settings)
+    assert any("2 of 2 chains never moved" in sentence for sentence in found)
+    assert not any("hs.Swap" in sentence for sentence in found)

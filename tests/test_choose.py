@@ -31,6 +31,11 @@ KERNELS = {
     "dense": (DENSE, hs.Gibbs(), "79 neighbours each"),
     "bernoulli": (hs.Bernoulli([0.2, 0.6]), hs.Gibbs(), "draws all of them afresh"),
     "clamped": (hs.clamp(LATTICE, [3, 7], 1), hs.Gibbs(), "about one evaluation"),
+    "clamped bits": (
+        hs.clamp(hs.Bernoulli([0.2, 0.6, 0.3]), [1], 1),
+        hs.Gibbs(),
+        "draws all of them afresh",
+    ),
     "variable selection": (SELECTION, hs.Exchange(), "correlated columns"),
     "columns of which one is in": (hs.clamp(SELECTION, [3], 1), hs.Exchange(), "correlated"),
     "log-density": (small_targets()["quadratic"], hs.LBP(), "prices every change"),
@@ -83,6 +88,25 @@ def test_a_comparison_ends_with_a_plain_sentence(found):
     summary = json.loads(json.dumps(found.summary()))
     assert summary["best"].startswith("Gibbs")
     assert [row["kernel"][:3] for row in summary["candidates"]] == ["Gib", "RWM"]
+
+
+PASTED = {
+    "nested": hs.Exchange(hs.GWG()),
+    "array": hs.Swap(groups=[*"abcabc"], ones={"a": 1, "b": 1, "c": 2}),
+    "long array": hs.Swap(groups=np.arange(100) // 50, ones=(3, 4)),
+    "function": hs.LBP(balance=lambda log_ratio: 0.5 * log_ratio),
+    "tempered": hs.Tempering(levels=5, kernel=hs.Gibbs(rule="metropolis")),
+}
+
+
+@pytest.mark.parametrize("name", PASTED)
+def test_the_sentence_is_python_to_paste(found, name):
+    kernel = PASTED[name]
+    one = dataclasses.replace(found, candidates=(dataclasses.replace(found.best, kernel=kernel),))
+    text = one.sentence.removeprefix("Use ").split(": ")[0]
+    # What is too long to be written out is a variable.
+    variables = {"groups": np.arange(100) // 50, "balance": getattr(kernel, "balance", None)}
+    assert eval(text, {"hs": hs, **variables}) == kernel
 
 
 def test_where_no_chains_agree_those_closest_to_it_come_first(found):

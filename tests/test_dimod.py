@@ -79,6 +79,39 @@ def test_samples_are_those_of_the_model_and_reach_the_ground_state(bqm, found):
     assert found.first.energy == pytest.approx(exact)
 
 
+def assignment(n, penalty):
+    """Each row and each column of a matrix has one 1, or a penalty twice as large is due."""
+    cost, model = RNG.random((n, n)), dimod.BQM("BINARY")
+    for i, j in itertools.product(range(n), repeat=2):
+        model.add_linear((i, j), cost[i, j] - 2.0 * penalty)
+        for k in range(j):
+            model.add_quadratic((i, j), (i, k), 2.0 * penalty)
+            model.add_quadratic((j, i), (k, i), 2.0 * penalty)
+    model.offset = 2.0 * n * penalty
+    return model
+
+
+def five_of_fifty(penalty):
+    model = dimod.BQM({i: RNG.random() for i in range(50)}, {}, 0.0, "BINARY")
+    terms = [(i, 1.0) for i in range(50)]
+    model.add_linear_equality_constraint(terms, lagrange_multiplier=penalty, constant=-5.0)
+    return model
+
+
+PENALTIES = {
+    "assignment": (assignment(6, 20.0), 10.0),  # a row or column amiss would cost 20
+    "five of fifty": (five_of_fifty(50.0), 10.0),  # a number too many would cost 50
+}
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_penalties_are_paid_by_next_to_no_read(name):
+    model, most = PENALTIES[name]
+    energy = hs.dimod.Sampler().sample(model, num_reads=200, num_sweeps=300, seed=1).record.energy
+    assert np.mean(energy < most) > 0.93
+    assert energy.min() < 0.3 * most
+
+
 def test_the_same_seed_gives_the_same_samples(bqm, found):
     again = hs.dimod.Sampler().sample(bqm, num_reads=20, num_sweeps=200, seed=3)
     np.testing.assert_array_equal(found.record.sample, again.record.sample)

@@ -98,6 +98,7 @@ def test_a_model_asks_its_network():
     model = EBM(Known(weight), hs.Bernoulli(jnp.full(3, 0.5)))
     found = model.evaluate(jnp.asarray([1, 0, 1], jnp.int8))
     np.testing.assert_allclose(found.log_prob, 3 * np.log(0.5) - 2.5, rtol=1e-6)
+    assert found.log_ratios is not None
     np.testing.assert_allclose(found.log_ratios, [2.0, 4.0, 1.0], rtol=1e-6)
 
 

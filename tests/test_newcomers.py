@@ -46,6 +46,16 @@ def train(network):
 # What was done, the error, and words of the sentence that says what to do.
 ERRORS: dict[str, Any] = {
     "a function for a target": (lambda: sample(jnp.sum), TypeError, r"hs\.LogDensity\(fn, shape\)"),
+    "a class for a target": (
+        lambda: sample(hs.Bernoulli),
+        TypeError,
+        r"hs\.Bernoulli\(p\); got the class Bernoulli",
+    ),
+    "a density that is no number": (
+        lambda: sample(hs.LogDensity(lambda x: jnp.sum(x) * jnp.nan, (4,))),
+        ValueError,
+        "not a number at any of them: look for 0 / 0",
+    ),
     "a class for a kernel": (
         lambda: sample(BITS, hs.LBP),
         TypeError,
@@ -75,6 +85,11 @@ ERRORS: dict[str, Any] = {
         lambda: hs.LogDensity(lambda x: jnp.sum(TABLE[x]), (4,)),
         TypeError,
         r"for an index, x\.astype\(int\)",
+    ),
+    "indexing by a code": (
+        lambda: hs.LogDensity(lambda x: jnp.sum(TABLE[x]), (4,), num_states=3),
+        TypeError,
+        r"\(4, 3\), the one-hot code.*x @ table; for an index, jnp\.argmax\(x, -1\)",
     ),
     "a density of every site": (lambda: hs.LogDensity(lambda x: x, (4,)), ValueError, r"jnp\.sum"),
     "an integer density": (
@@ -128,6 +143,13 @@ def test_integers_to_a_gradient_are_found_out():
     found = hs.check.ratios(target)
     assert not found.agree
     assert np.all(found.given == 0)
+
+
+def test_tables_of_categories_are_looked_up_as_the_error_says():
+    table, x = jnp.asarray([0.3, -0.2, 1.1]), np.array([2, 0, 1, 2])
+    for density in (lambda x: jnp.sum(x @ table), lambda x: jnp.sum(table[jnp.argmax(x, -1)])):
+        target = hs.LogDensity(density, (4,), num_states=3)
+        assert float(target.log_prob(x)) == pytest.approx(2.3)
 
 
 def test_a_fixed_sum_works_as_the_error_says():

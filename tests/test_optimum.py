@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.anneal import EXCESS, Schedule, anneal, begin, beta_range, nothing_yet
 from hopscale.loop import Program
 from hopscale.targets.powered import Powered
 from hopscale.tune import fitted
@@ -55,6 +55,33 @@ def test_annealing_in_whole_pages_is_the_same(monkeypatch):
         np.testing.assert_array_equal(ours, theirs)
     monkeypatch.undo()
     jax.clear_caches()
+
+
+def test_the_range_of_betas_is_that_of_changes_at_optima():
+    """Bits in their own fields: 1 and 100 times 2 are what changes of one site cost at the best."""
+    hot, cold = beta_range(hs.Pairwise([], np.repeat([1.0, 100.0], 5)))
+    assert hot == pytest.approx(np.log(2.0) / 200.0)
+    assert 5.0 * 2.0 * np.exp(-2.0 * cold) == pytest.approx(EXCESS * 2.0, rel=1e-3)
+    assert beta_range(hs.Pairwise([], np.zeros(4))) == (1.0, 1.0)
+    one_in_many = hs.Pairwise([], np.eye(1, 10**5)[0])
+    assert 2.0 * np.exp(-2.0 * beta_range(one_in_many)[1]) == pytest.approx(EXCESS * 2.0, rel=1e-3)
+
+
+def test_the_range_of_betas_does_not_go_by_states_far_from_optima():
+    """k of n ones: each change at random states costs up to n, and at the best states 1."""
+    n, k = 150, 15
+    target = hs.LogDensity(lambda x: -((jnp.sum(x) - k) ** 2), (n,), ratios="exact")
+    hot, cold = beta_range(target)
+    assert hot == pytest.approx(np.log(2.0))
+    assert n * np.exp(-cold) == pytest.approx(EXCESS, rel=1e-3)
+
+
+def test_categories_descend_to_their_best_values():
+    """Each site on its own: the second best of three values costs 1, the third 3."""
+    target = hs.LogDensity(lambda x: -jnp.sum(x @ jnp.asarray([3.0, 0.0, 1.0])), (8,), 3)
+    hot, cold = beta_range(target)
+    assert hot == pytest.approx(np.log(2.0) / 3.0, rel=1e-4)
+    assert 8.0 * np.exp(-cold) == pytest.approx(EXCESS, rel=1e-3)
 
 
 def test_the_result_reads_well(found):

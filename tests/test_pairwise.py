@@ -10,7 +10,8 @@ import pytest
 import scipy.sparse
 
 import hopscale as hs
-from hopscale.graph import colour, make_graph, read_pairs
+from hopscale.colouring import colour
+from hopscale.graph import make_graph, read_pairs
 
 RNG = np.random.default_rng(4)
 N = 6
@@ -43,6 +44,11 @@ FORMS = {
     "tuple of tuples": tuple(LISTED),
     "arrays": (ROW, COLUMN, UPPER[ROW, COLUMN]),
     "dictionary": {(i, j): c for i, j, c in LISTED},
+    "set": set(LISTED),
+    "generator": (pair for pair in LISTED),
+    "edges with data": networkx.Graph(
+        [(i, j, {"weight": c}) for i, j, c in LISTED],
+    ).edges(data=True),
     "networkx": network(),
 }
 
@@ -58,6 +64,21 @@ def test_every_form_is_the_same_model(form):
     target = hs.Pairwise(FORMS[form], FIELD)
     model = hs.Pairwise(UPPER, FIELD)
     jax.tree.map(np.testing.assert_array_equal, target, model)
+
+
+def test_tables_are_columns_of_pairs_or_matrices():
+    pandas = pytest.importorskip("pandas")
+    model, names = hs.Pairwise(UPPER, FIELD), [f"site {k}" for k in range(N)]
+    tables = (
+        pandas.DataFrame(LISTED, columns=["i", "j", "J"]),
+        pandas.DataFrame(UPPER, index=names, columns=names),
+    )
+    for table in tables:
+        jax.tree.map(np.testing.assert_array_equal, hs.Pairwise(table, FIELD), model)
+    three = pandas.DataFrame({"i": [0, 1, 0], "j": [1, 2, 2]})
+    assert hs.Pairwise(three).num_pairs == 3
+    with pytest.raises(ValueError, match="the columns i, j, J or i, j"):
+        hs.Pairwise(pandas.DataFrame(np.ones((5, 4))))
 
 
 def test_three_tuples_of_three_are_pairs():
@@ -182,6 +203,11 @@ BAD = {
     "lengths": (lambda: hs.Pairwise(([0], [1], [1.0, 2.0])), ValueError, "of one length"),
     "no sites": (lambda: hs.Pairwise([]), ValueError, "at least one site"),
     "field of another size": (lambda: hs.Pairwise(UPPER, np.zeros(3)), ValueError, "must agree"),
+    "a word for a weight": (
+        lambda: hs.Pairwise(networkx.Graph([(0, 1, {"weight": "heavy"})])),
+        TypeError,
+        "weights of edges must be real numbers",
+    ),
     "directed": (lambda: hs.Pairwise(networkx.DiGraph([(0, 1)])), TypeError, "to_undirected"),
     "a number": (lambda: hs.Pairwise(3.0), TypeError, "couplings must be a square matrix"),
     "bits": (lambda: hs.Pairwise(UPPER, bits=1), TypeError, "bits must be"),  # pyright: ignore

@@ -143,6 +143,14 @@ def test_starts_that_cannot_be_kept_are_refused(name):
         hs.sample(hs.Bernoulli(np.full(4, 0.4)), kernel, chains=2, progress=False, **settings)
 
 
+def test_numbers_of_ones_go_by_label():
+    labels = ["red", "blue", "red", "blue", "blue"]
+    assert hs.Swap(labels, ones={"red": 1, "blue": 2}) == hs.Swap(labels, ones=(2, 1))
+    for groups, ones in ((labels, {"red": 1}), (None, {"red": 1})):
+        with pytest.raises(ValueError, match="a number for each label of groups"):
+            hs.Swap(groups, ones=ones)
+
+
 def test_other_arguments_are_refused():
     with pytest.raises(ValueError, match="one for each of 2 groups"):
         hs.Swap([0, 0, 1], ones=[1, 1, 1])

@@ -4,6 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hopscale.kernels.gibbs import BlockGibbs, Gibbs
+from hopscale.target import Target
+from hopscale.targets.clamp import as_rbm
+from hopscale.targets.derived import Derived
+from hopscale.targets.log_density import LogDensity
 from hopscale.tune import Fixed
 
 if TYPE_CHECKING:
@@ -23,6 +28,7 @@ ROUND_TRIPS = 100  # of all chains together
 REJECTED = 0.9  # of swaps between neighbouring levels
 SETTLED_DRAWS = 50  # effective, of a chain by itself: it has seen what it can reach
 TOO_FEW_DRAWS = 8  # of a trace, to say anything
+STANDSTILL = 0.01  # of proposals accepted: next to none
 
 
 def advice(run: "Run") -> tuple[str, ...]:
@@ -40,8 +46,21 @@ def _stuck(run: "Run"):
         yield (
             f"{still:,} of {run.chains:,} chains never moved in {run.num_draws:,} draws. Start "
             "them elsewhere (init=), fix a smaller scale, or check that changes of one site lead "
-            "to states of positive probability."
+            f"to states of positive probability.{_fixed_sum(run)}"
         )
+
+
+def _fixed_sum(run: "Run") -> str:
+    """What to do where nothing is accepted because the number of ones may not change."""
+    ones = np.asarray(run.last).reshape(run.chains, -1).sum(axis=1)
+    inside = 0 < ones[0] < run.target.num_sites
+    if run.target.num_states != 2 or run.acceptance > STANDSTILL or np.ptp(ones) or not inside:
+        return ""
+    every = "All chains end" if run.chains > 1 else "The chain ends"
+    return (
+        f" {every} with {ones[0]:,} ones: if the density fixes their number, use "
+        f"hs.Swap(ones={ones[0]}), which keeps it, and leave the constraint out of the density."
+    )
 
 
 def _invalid(run: "Run"):
@@ -68,13 +87,36 @@ def _why(run: "Run") -> str:
 def _precision(run: "Run"):
     """Differences of large log-densities, rounded before they are taken."""
     resolution = abs(run.statistics["log_prob"].mean) * np.finfo(run.target.dtype).eps
-    if resolution > LOST_DIGITS:
+    if resolution > LOST_DIGITS and _takes_differences(run):
+        remedy = "Use"
+        if _own_density(run.target):
+            remedy = "Subtract a constant inside the density, or use"
+        elif _swept(run.target):
+            remedy = "Use hs.Gibbs(), which looks at what surrounds a site and not at the sum, or"
         yield (
             f"The log-density is about {run.statistics['log_prob'].mean:.3g}, which "
             f"{run.target.dtype.name} resolves to {resolution:.2g} only: ratios of probabilities "
-            "are as rough. Subtract a constant inside the density, or use double precision: "
+            f"are as rough. {remedy} double precision: "
             "jax.config.update('jax_enable_x64', True)."
         )
+
+
+def _takes_differences(run: "Run") -> bool:
+    """Whether steps compare log-probabilities: all but sweeps that know what a site depends on."""
+    return not (isinstance(run.kernel, Gibbs | BlockGibbs) and _swept(run.target))
+
+
+def _swept(target: Target) -> bool:
+    """Whether sites are drawn given their surroundings, without an evaluation."""
+    return as_rbm(target) is not None or target.sweep() is not None
+
+
+def _own_density(target: Target) -> bool:
+    """Whether the density was written by the user, in part at least."""
+    if isinstance(target, Derived):
+        return any(map(_own_density, target.parts))
+    ours = type(target).__module__.startswith(("hopscale.targets.", "hopscale.models."))
+    return isinstance(target, LogDensity) or not ours
 
 
 def _scale(run: "Run"):
@@ -88,11 +130,13 @@ def _scale(run: "Run"):
     scale, gap = float(np.mean(run.scale)), run.acceptance - rate
     if scale <= scales.low * 1.01 and run.acceptance < best - 0.1:
         reason = "Even the smallest changes are refused: hs.compare(target) tries other kernels."
-        if getattr(run.target, "ratios", "exact") != "exact":
+        if run.kernel.informed and run.target.ratios != "exact":
             reason = (
                 'Log-ratios that mislead do this: try ratios="exact", another balancing function, '
                 "or hs.RWM()."
             )
+        if np.any(run.distance_by_chain):  # else it was said of chains that never moved
+            reason += _fixed_sum(run)
         yield (
             f"The scale is at its smallest, {scales.low:g}, and only {run.acceptance:.1%} of "
             f"proposals are accepted (the tuner aims at {best:.1%}). {reason}"

@@ -1,6 +1,6 @@
 """Annealing: chains of a target to a power that grows from step to step."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,8 +13,14 @@ from hopscale.loop import Chains, Program
 from hopscale.target import State, Target
 from hopscale.targets.powered import Powered
 
-HOT, COLD = 2.0, 100.0  # one in so many of the costliest and of the cheapest changes is taken
-LOOKED_AT = 16  # random states, for a range of inverse temperatures
+# For a range of inverse temperatures:
+HOT = 2.0  # one in so many of the costliest changes is taken at the first
+EXCESS = 0.003  # what changes cost on average at the last, in parts of a cheap change
+PART = 200  # changes, of which that holds where a state has more
+CHEAP = 0.1  # the share of changes that cost less than a cheap one
+LOOKED_AT, ENOUGH_SITES = 16, 2**18  # states, and sites of all of them together, at most
+DESCENTS = 100  # evaluations on the way to an optimum; most take a tenth of that
+ROUNDING = 1e-6  # what is nothing, in parts of the largest change
 
 
 class Schedule(NamedTuple):
@@ -87,24 +93,93 @@ def begin(program: Program, x: State) -> Chains:
     return loop.start(program, x)
 
 
-def beta_range(target: Target, seed: int = 0) -> tuple[float, float]:
-    """Inverse temperatures between which a target freezes, from changes of one site.
+# -- Between which temperatures. ------------------------------------------------------------------
 
-    At the first, half of the costliest changes are taken; at the second, one in a hundred of the
-    cheapest that cost anything.
+
+def beta_range(target: Target, seed: int = 0) -> tuple[float, float]:
+    r"""Inverse temperatures between which a target freezes, from changes of one site at optima.
+
+    Random states descend to where no change of a site is better. Every change from there has a
+    cost c, and is taken with probability $e^{-\beta c}$. At the first beta, half of the costliest
+    are taken. At the last, what those of a state (each 200 of them, where there are more) cost on
+    average, $\sum c\, e^{-\beta c}$, is next to nothing beside a cheap one. Random states would
+    not tell: far from optima, a penalty makes every change cost many times what the changes cost
+    that are left to decide in the end.
     """
+    from scipy.optimize import brentq  # takes long to import
+
     rng = np.random.default_rng(seed)
-    below, shape = np.asarray(target.num_states_by_site), (LOOKED_AT, *target.shape)
-    x = rng.integers(0, below, shape).astype(target.state_dtype)
-    costs = np.abs(np.asarray(_ratios(target, jnp.asarray(x)), np.float64))
-    costs = costs[np.isfinite(costs)]  # what is impossible is so at any temperature
-    costs = costs[costs > 1e-6 * np.max(costs, initial=0.0)]
+    below, number = np.asarray(target.num_states_by_site), _states_to_look_at(target)
+    x = rng.integers(0, below, (number, *target.shape)).astype(target.state_dtype)
+    first, ratios = _descended(target, x, rng)
+    costs, noise = -ratios[np.isfinite(ratios)], ROUNDING * _largest(first)
+    costs = costs[costs > noise]
     if not costs.size:  # flat, as far as can be seen
         return 1.0, 1.0
-    cheapest = np.quantile(costs, 0.02)
-    return float(np.log(HOT) / costs.max()), float(np.log(COLD) / cheapest)
+    parts = max(number, costs.size / PART)
+    hot, allowed = np.log(HOT) / costs.max(), EXCESS * parts * np.quantile(costs, CHEAP)
+    coldest = 2.0 * np.log(costs.sum() / allowed) / costs.min()  # as if all were the cheapest
+
+    def excess(log_beta):
+        return np.sum(costs * np.exp(-np.exp(log_beta) * costs)) - allowed
+
+    log_cold: Any = brentq(excess, np.log(hot), np.log(coldest))
+    return float(hot), float(np.exp(log_cold))
+
+
+def _states_to_look_at(target: Target) -> int:
+    """Few where a state alone has many sites to tell costs from."""
+    return int(np.clip(ENOUGH_SITES // target.num_sites, 1, LOOKED_AT))
+
+
+def _descended(target: Target, x: np.ndarray, rng: np.random.Generator):
+    """The log-ratios at states, and those where all improvements have led, or most of them.
+
+    Some of the sites that would each improve a state change at once: half of them, and fewer where
+    that makes it worse, down to the best alone.
+    """
+    log_prob, ratios = _evaluated(target, x)
+    first, share, noise = ratios, np.full(len(x), 0.5), ROUNDING * _largest(ratios)
+    for _ in range(DESCENTS):
+        gain, value = _best_changes(ratios, x)
+        if not np.any(gain > noise):
+            break
+        some = rng.random(gain.shape) < share[:, None]
+        some[np.arange(len(x)), gain.argmax(axis=1)] = True
+        y = np.where(some & (gain > noise), value, x.reshape(gain.shape)).reshape(x.shape)
+        there, ratios_there = _evaluated(target, y.astype(x.dtype))
+        better = there > log_prob
+        share = np.where(better, np.minimum(2.0 * share, 0.5), 0.5 * share)
+        x = _where(better, y, x).astype(x.dtype)
+        log_prob, ratios = _where(better, there, log_prob), _where(better, ratios_there, ratios)
+    return first, ratios
+
+
+def _best_changes(ratios: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What the best other value of each site gains, and that value, of shape (states, sites)."""
+    flat = x.reshape(len(x), -1)
+    known = np.where(np.isnan(ratios), -np.inf, ratios)
+    if ratios.size == flat.size:
+        return known.reshape(flat.shape), 1 - flat
+    by_value = known.reshape(*flat.shape, -1)
+    return by_value.max(axis=-1), by_value.argmax(axis=-1)  # the value it has gains 0
+
+
+def _where(chosen: np.ndarray, yes: np.ndarray, no: np.ndarray) -> np.ndarray:
+    """One or the other for each state."""
+    return np.where(chosen.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
+
+
+def _largest(ratios: np.ndarray) -> float:
+    return float(np.abs(ratios[np.isfinite(ratios)]).max(initial=0.0))
+
+
+def _evaluated(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    log_prob, ratios = _log_prob_and_ratios(target, jnp.asarray(x))
+    return np.asarray(log_prob, np.float64), np.asarray(ratios, np.float64)
 
 
 @eqx.filter_jit
-def _ratios(target: Target, x: State):
-    return jax.vmap(target.log_ratios)(x)
+def _log_prob_and_ratios(target: Target, x: State):
+    found = jax.vmap(target.evaluate)(x)
+    return found.log_prob, found.log_ratios

@@ -19,9 +19,11 @@ MOST_STEPS = 2**31 - 2**12  # step numbers are 32-bit integers
 def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) -> None:
     """Raise for arguments of `sample` that cannot work."""
     if not isinstance(target, Target):
+        is_class = isinstance(target, type)
+        got = f"the class {target.__name__}" if is_class else type(target).__name__
         raise TypeError(
-            f"target must be a hopscale target, such as hs.Bernoulli(p); got "
-            f"{type(target).__name__}. Wrap a function of one state in hs.LogDensity(fn, shape)."
+            f"target must be a hopscale target, such as hs.Bernoulli(p); got {got}. Wrap a "
+            "function of one state in hs.LogDensity(fn, shape)."
         )
     target.check()
     instance("kernel", kernel, Kernel, "hs.LBP()")
@@ -140,10 +142,16 @@ def finite_start(chains: ChainState, target: Target) -> None:
     bad = np.flatnonzero(~np.isfinite(log_prob))
     if bad.size:
         chain = int(bad[0])
+        advice = "Pass starting states in `init`."
+        if np.all(np.isnan(log_prob)):  # other states would not help
+            advice = (
+                "It is not a number at any of them: look for 0 / 0, inf - inf or the logarithm of "
+                "a negative number in it."
+            )
         raise ValueError(
             f"the log-density must be finite where chains start; it is {log_prob[chain]} for "
             f"{bad.size} of {log_prob.size} chains, first for chain {chain} at "
-            f"{_shown(x[chain])}. Pass starting states in `init`."
+            f"{_shown(x[chain])}. {advice}"
         )
     if chains.log_ratios is None:
         return

@@ -128,7 +128,7 @@ def irreducible(target: Target, kernel: Kernel, scale: float) -> bool:
 
 
 def ratios(target: Target, x=None, key=0) -> Comparison:
-    """A target's log-ratios beside exact ones, at 16 sites of 4 states.
+    """A target's log-ratios beside exact ones, at 64 to 256 neighbours of four states.
 
     Args:
         target: any target.

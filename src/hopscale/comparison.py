@@ -78,8 +78,8 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """What to use here, and how sure that is."""
-        best, name = self.best, f"hs.{describe(self.best.kernel)}"
+        """What to use here, as Python to paste, and how sure that is."""
+        best, name = self.best, describe(self.best.kernel, to_paste=True)
         if not best.reliable:
             return (
                 f"No kernel's chains agree after {self.seconds:g} seconds (R-hat of {name} is "
@@ -88,13 +88,14 @@ class Comparison:
         text = f"Use {name}: {best.ess_per_second:,.0f} effective draws a second"
         if len(self.candidates) > 1:
             second = self.candidates[1]
-            other = f"hs.{describe(second.kernel)}"
+            other = describe(second.kernel, to_paste=True)
             if second.reliable and second.ess_per_second > 0:
                 times = best.ess_per_second / second.ess_per_second
                 text += f", {times:.2g} times those of {other}, the next best"
             else:
                 text += f"; the chains of {other}, the next, do not agree yet"
-        return f"{text}. hs.sample chooses {describe(choose(self.target).kernel)} by itself."
+        chosen = describe(choose(self.target).kernel, to_paste=True)
+        return f"{text}. hs.sample chooses {chosen} by itself."
 
     def summary(self) -> dict[str, Any]:
         """The numbers, for JSON."""

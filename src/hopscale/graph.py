@@ -1,4 +1,4 @@
-"""Weighted pairs of sites: read from what a user has, stored as rows of neighbours, coloured.
+"""Weighted pairs of sites: read from what a user has, stored as rows of neighbours.
 
 Everything here runs once, on the host, before anything is compiled.
 """
@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from hopscale.colouring import blocks_of, colour
 from hopscale.target import as_parameter
 
 FORMS = (
-    "a square matrix, a SciPy sparse matrix, a list of (i, j, J) or (i, j), an array of such rows, "
-    "arrays (i, j, J) or (i, j), a dictionary {(i, j): J} or a NetworkX graph"
+    "a square matrix, a SciPy sparse matrix, a list, set or generator of (i, j, J) or (i, j), an "
+    "array of such rows, arrays (i, j, J) or (i, j), a dictionary {(i, j): J}, a table with "
+    "columns i, j, J or a NetworkX graph"
 )
 
 
@@ -104,8 +106,12 @@ def read_pairs(couplings: Any, num_sites: int | None = None) -> Pairs:
         return _from_matrix(coo.row, coo.col, coo.data, coo.shape[0], num_sites)
     if hasattr(couplings, "edges") and hasattr(couplings, "nodes"):
         return _from_networkx(couplings, num_sites)
-    if isinstance(couplings, Mapping):
+    if hasattr(couplings, "columns") and hasattr(couplings, "iloc"):
+        couplings = _from_table(couplings)
+    elif isinstance(couplings, Mapping):
         couplings = [(*pair, value) for pair, value in couplings.items()]
+    elif _lists_pairs(couplings):
+        couplings = list(couplings)
     listed = _listed(couplings)
     if listed is not None:
         return _from_list(*listed, num_sites)
@@ -117,6 +123,24 @@ def read_pairs(couplings: Any, num_sites: int | None = None) -> Pairs:
     of_dimod = type(couplings).__module__.startswith("dimod")
     hint = " Use hs.Pairwise.from_dimod(bqm)." if of_dimod else ""
     raise TypeError(f"couplings must be {FORMS}; got {type(couplings).__name__}.{hint}")
+
+
+def _lists_pairs(couplings: Any) -> bool:
+    """Whether it is to be gone through once: a set, a generator, NetworkX's edges with data."""
+    itself = isinstance(couplings, jax.Array | np.ndarray | list | tuple | str | bytes)
+    of_dimod = type(couplings).__module__.startswith("dimod")
+    return isinstance(couplings, Iterable) and not itself and not of_dimod
+
+
+def _from_table(table: Any) -> Any:
+    """The columns of a pandas table, or the matrix, if its rows and columns have the same names."""
+    if list(table.index) == list(table.columns):
+        return table.to_numpy()
+    if len(table.columns) not in (2, 3):
+        raise ValueError(
+            f"a table of couplings has the columns i, j, J or i, j; got {list(table.columns)!r:.80}"
+        )
+    return tuple(table.iloc[:, k].to_numpy() for k in range(len(table.columns)))
 
 
 def hint(num_sites: int) -> str:
@@ -253,7 +277,9 @@ def _from_networkx(graph: Any, num_sites: int | None) -> Pairs:
         raise TypeError("the pairs of a model have no direction: pass graph.to_undirected().")
     place = {node: k for k, node in enumerate(graph.nodes)}
     found: dict[tuple[int, int], float] = {}
-    for a, b, weight in graph.edges(data="weight", default=1.0):
+    edges = list(graph.edges(data="weight", default=1.0))
+    weights = _numbers("weights of edges", [weight for *_, weight in edges])
+    for (a, b, _), weight in zip(edges, weights, strict=True):
         pair = (min(place[a], place[b]), max(place[a], place[b]))
         found[pair] = found.get(pair, 0.0) + weight  # several edges add up
     i, j = (np.array([pair[k] for pair in found], np.int64) for k in (0, 1))
@@ -268,82 +294,3 @@ def _checked(pairs: Pairs) -> Pairs:
         raise ValueError("a model needs at least one site; pass field=np.zeros(n) with no pairs.")
     some = pairs.coupling != 0
     return Pairs(pairs.i[some], pairs.j[some], pairs.coupling[some], pairs.diagonal)
-
-
-# -- Colouring. -----------------------------------------------------------------------------------
-
-
-def colour(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
-    """A colour for each site, such that neighbours differ: two if two will do, else a few."""
-    parity = _two_colours(start, neighbour)
-    return _greedy(start, neighbour) if parity is None else parity
-
-
-def _two_colours(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"] | None:
-    """The parity of each site's depth in a spanning tree; None if some neighbours share it."""
-    from scipy.sparse import block_array, csgraph, csr_array
-
-    n = len(start) - 1
-    matrix = csr_array((np.ones(len(neighbour), np.int8), neighbour, start), shape=(n, n))
-    _, component = csgraph.connected_components(matrix, directed=False)
-    _, roots = np.unique(component, return_index=True)
-    # One tree for all: its top is a site more, which a site of each component is tied to.
-    ties = csr_array((np.ones(len(roots), np.int8), (np.zeros_like(roots), roots)), shape=(1, n))
-    tied = block_array([[matrix, ties.T], [ties, None]], format="csr")
-    _, up = csgraph.breadth_first_order(tied, n, directed=False)
-    up[n] = n
-    parity = np.ones(n + 1, np.int32)
-    parity[n] = 0
-    while np.any(up != n):  # each round doubles the stretch of the way up that is counted
-        parity, up = parity ^ parity[up], up[up]
-    parity = parity[:n] ^ 1
-    rows = np.repeat(np.arange(n), np.diff(start))
-    return None if np.any(parity[rows] == parity[neighbour]) else parity
-
-
-def _greedy(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
-    """By rounds: sites that come before all their uncoloured neighbours take the smallest
-    colour free among theirs. Many neighbours come first, the rest in random order.
-    """
-    n, degrees = len(start) - 1, np.diff(start)
-    rank = np.empty(n, np.int64)
-    rank[np.lexsort((np.random.default_rng(0).random(n), degrees))] = np.arange(n)
-    colours = np.full(n, -1, np.int32)
-    left = np.arange(n)
-    while left.size:
-        rows, entries = _rows(start, left)
-        ahead = (colours[neighbour[entries]] < 0) & (rank[neighbour[entries]] > rank[left[rows]])
-        now = left[np.bincount(rows, ahead, minlength=len(left)) == 0]
-        rows, entries = _rows(start, now)
-        colours[now] = _smallest_free(rows, colours[neighbour[entries]], len(now))
-        left = left[colours[left] < 0]
-    return colours
-
-
-def _rows(start: np.ndarray, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of these sites, and which of the sites each belongs to."""
-    counts = start[sites + 1] - start[sites]
-    rows = np.repeat(np.arange(len(sites)), counts)
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return rows, start[sites][rows] + within
-
-
-def _smallest_free(rows: np.ndarray, taken: np.ndarray, count: int) -> Int[np.ndarray, " count"]:
-    """The smallest colour that none of a row's entries has."""
-    most = int(taken.max(initial=0)) + 1
-    row, colour = np.divmod(np.unique((rows * most + taken)[taken >= 0]), most)
-    # A row's colours in order are 0, 1, 2, ... up to the first that is missing.
-    place = np.arange(len(row)) - np.searchsorted(row, np.arange(count))[row]
-    smallest = np.bincount(row, minlength=count)
-    np.minimum.at(smallest, row[colour != place], place[colour != place])
-    return smallest.astype(np.int32)
-
-
-def blocks_of(colours: Iterable[int] | np.ndarray) -> Int[np.ndarray, "blocks size"]:
-    """The sites of each colour, in order; the number of sites fills shorter rows up."""
-    colours = np.asarray(colours)
-    rows = [np.flatnonzero(colours == c) for c in range(int(colours.max()) + 1)]
-    blocks = np.full((len(rows), max(map(len, rows))), len(colours), np.int32)
-    for row, sites in zip(blocks, rows, strict=True):
-        row[: len(sites)] = sites
-    return blocks

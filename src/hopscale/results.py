@@ -14,12 +14,14 @@ from hopscale import deprecated, tables, tempering
 from hopscale.advice import advice
 from hopscale.kernels.kernel import Kernel
 from hopscale.pages import STEP_NUMBERS
+from hopscale.ratios import has_choice
 from hopscale.statistic import Statistic
 from hopscale.target import Target
 from hopscale.tempering import TemperingResult
 from hopscale.tune import Tuner
 
 MAIN = "hamming"  # the statistic whose effective sample size a run reports, as the paper does
+WRITTEN_OUT = 64  # entries of an array, at most, that stand in Python to paste
 
 
 class ConvergenceWarning(UserWarning):
@@ -128,6 +130,11 @@ class Run:
         return advice(self)
 
     @property
+    def ratios(self) -> str | None:
+        """Which log-ratios steps were chosen by; None if by none, or if the target has one kind."""
+        return self.target.ratios if self.kernel.informed and has_choice(self.target) else None
+
+    @property
     def seconds(self) -> float:
         return self.compile_seconds + self.run_seconds
 
@@ -167,6 +174,7 @@ class Run:
             "target": type(self.target).__name__,
             "sites": self.target.num_sites,
             "sampler": describe(self.kernel),
+            "ratios": self.ratios,
             "reason": self.reason,
             "chains": self.chains,
             "warmup": self.warmup,
@@ -211,6 +219,8 @@ class Run:
         if self.reason:
             yield "chosen", self.reason
         yield "chains", steps + (", stopped by Ctrl-C" if self.interrupted else "")
+        if self.ratios is not None:
+            yield "log-ratios", self.ratios
         scales = self.kernel.scale_range(self.target)
         if self.scale is not None and scales is not None:
             scale = np.asarray(self.scale)
@@ -272,8 +282,14 @@ def history_by_name(values: np.ndarray) -> dict[str, np.ndarray]:
     return {name: values[:, i].copy() for i, name in enumerate(STEP_NUMBERS)}
 
 
-def describe(kernel: Kernel) -> str:
-    """A kernel as its user would write it; settings of keyword only are named if changed."""
+def describe(kernel: Kernel, to_paste: bool = False) -> str:
+    """A kernel as its user would write it; settings of keyword only are named if changed.
+
+    Args:
+        kernel: what to describe.
+        to_paste: as Python that makes the kernel, where `hs` is hopscale. A long array or a lambda
+            is a variable there, by the name of the setting.
+    """
     settings = []
     for field in dataclasses.fields(kernel):
         value = getattr(kernel, field.name)
@@ -281,11 +297,15 @@ def describe(kernel: Kernel) -> str:
             continue
         text = getattr(value, "__name__", repr(value))
         if isinstance(value, Kernel):
-            text = describe(value)
+            text = describe(value, to_paste)
         elif isinstance(value, jax.Array | np.ndarray):
-            text = f"array{list(value.shape)}"
+            short = to_paste and value.size <= WRITTEN_OUT
+            text = str(np.asarray(value).tolist() if short else f"array{list(value.shape)}")
+        if to_paste and text.startswith(("array[", "<")):  # no Python, as a lambda's name
+            text = field.name
         settings.append(f"{field.name}={text}")
-    return f"{type(kernel).__name__}({', '.join(settings)})"
+    ours = to_paste and type(kernel).__module__.startswith("hopscale.")
+    return f"{'hs.' if ours else ''}{type(kernel).__name__}({', '.join(settings)})"
 
 
 def _tempering_rows(found: TemperingResult, draws: int):

@@ -1,6 +1,7 @@
 """Swaps of ones and zeros: sums stay as they are."""
 
 import itertools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -38,8 +39,8 @@ class Swap(Metropolis):
     Args:
         groups: a label for each site, of the target's shape; sites of one label are a group whose
             ones are counted. None: all sites are one group.
-        ones: how many ones there are: one number, or one for each group in the order of labels.
-            None: as many as the starting states have.
+        ones: how many ones there are: one number, one for each group in the order of labels, or a
+            dictionary {label: number}. None: as many as the starting states have.
         balance: g, as for `LBP`; None draws pairs uniformly, without looking at log-ratios. A
             density that is zero off the sums needs that, because each single change leaves them.
     """
@@ -62,6 +63,8 @@ class Swap(Metropolis):
         lengths: str = "mixed",
         implementation: str = "auto",
     ):
+        if isinstance(ones, Mapping):
+            ones = _by_label(ones, groups)
         self.groups = None if groups is None else _labels(groups)
         self.sizes = None
         if self.groups is not None:
@@ -319,6 +322,16 @@ def _labels(groups: Any) -> Int[Array, " n"]:
     if given.size == 0 or given.dtype.kind not in "iubUS":
         raise TypeError(f"groups must be a label for each site, integers; got {groups!r:.80}.")
     return jnp.asarray(np.unique(given, return_inverse=True)[1].reshape(-1), jnp.int32)
+
+
+def _by_label(ones: Mapping, groups: Any) -> list[Any]:
+    """The numbers of a dictionary, in the order of labels."""
+    labels = [] if groups is None else np.unique(np.asarray(groups)).tolist()
+    if set(ones) != set(labels):
+        raise ValueError(
+            f"ones must have a number for each label of groups, {labels!r:.80}; got {ones!r:.80}."
+        )
+    return [ones[label] for label in labels]
 
 
 def _counts(ones: Any, groups: int) -> tuple[int, ...]:

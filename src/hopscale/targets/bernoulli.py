@@ -20,6 +20,7 @@ from hopscale.target import (
     check_ratios,
     has_values,
 )
+from hopscale.targets.absorb import in_precision
 
 
 class Bernoulli(Target):
@@ -71,6 +72,12 @@ class Bernoulli(Target):
 
     def sweep(self):
         return SpinSweep(self, graph.no_pairs(self.num_sites, self.dtype), 0.5 * self._logits)
+
+    def given(self, free, state):
+        if not has_values(self.p):
+            return None
+        smaller = Bernoulli(np.asarray(self.p).reshape(-1)[free], self.ratios)
+        return in_precision(smaller, self.dtype)
 
     @property
     def _logits(self):

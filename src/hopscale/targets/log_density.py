@@ -32,8 +32,9 @@ class LogDensity(Target):
     `ratios="auto"`, the default, is "exact" for up to 32 such neighbours. For more, a run counts
     the operations of one evaluation: "exact" where all neighbours together take up to 20,000.
     Else it compares both at some neighbours of some states, and takes "gradient"
-    where they agree, "exact" where they do not (up to 2 x 10^9 operations; beyond, "gradient" and
-    a warning). Outside a run it is "gradient"; `hs.check.ratios(target)` compares.
+    where they agree, "exact" where they do not (with a word on the price from 10^8 operations; from
+    2 x 10^9 "gradient" and a warning). `run.ratios` says which. Outside a run it is "gradient";
+    `hs.check.ratios(target)` compares.
 
     Args:
         fn: the log-density, up to a constant. Equinox modules are welcome: their arrays are
@@ -80,10 +81,7 @@ class LogDensity(Target):
                 "dtype float64 needs double precision switched on: jax.config.update("
                 "'jax_enable_x64', True)."
             )
-        needed = (
-            f"fn must be a function of one state of shape {self._code_shape}, of floats (for an "
-            "index, x.astype(int))"
-        )
+        needed = f"fn must be a function of one state of shape {self._code_shape}, {self._hint}"
         out = validate.outcome(needed, self.fn, jax.ShapeDtypeStruct(self._code_shape, self.dtype))
         if (
             not hasattr(out, "shape")
@@ -111,6 +109,16 @@ class LogDensity(Target):
     @property
     def _code_shape(self) -> tuple[int, ...]:
         return self.shape if self.num_states == 2 else (*self.shape, self.num_states)
+
+    @property
+    def _hint(self) -> str:
+        """What fn is given, and how to look values up in a table."""
+        if self.num_states == 2:
+            return "of floats (for an index, x.astype(int))"
+        return (
+            f"the one-hot code, whose last axis is over the {self.num_states} values (for a table "
+            "with a number for each value, x @ table; for an index, jnp.argmax(x, -1))"
+        )
 
     def _code(self, x: State):
         if self.num_states == 2:

@@ -29,8 +29,9 @@ class Pairwise(Target):
         couplings: J. A square matrix or SciPy sparse matrix, symmetric (each pair then counts
             once) or triangular; a list of tuples (i, j, J), or (i, j) for J = 1, each pair once
             in either direction; an array with such rows (a square one is a matrix); a tuple of
-            arrays (i, j, J) or (i, j); a dictionary {(i, j): J}; or a NetworkX graph, whose nodes
-            become sites in their order and whose edges have the attribute "weight", or 1.
+            arrays (i, j, J) or (i, j); a dictionary {(i, j): J}; a set or generator of tuples; a
+            pandas table with the columns i, j, J, or i, j; or a NetworkX graph, whose nodes become
+            sites in their order and whose edges have the attribute "weight", or 1.
         field: h, a number for all sites or one for each; its shape is that of a state, and pairs
             number its sites row by row. None: 0.
         bits: couplings and field are those of x, and a diagonal of J adds to the field.

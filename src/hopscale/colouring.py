@@ -1,0 +1,82 @@
+"""Colours of sites such that neighbours differ: those of one colour can be drawn at once."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Int
+
+
+def colour(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
+    """A colour for each site, such that neighbours differ: two if two will do, else a few."""
+    parity = _two_colours(start, neighbour)
+    return _greedy(start, neighbour) if parity is None else parity
+
+
+def _two_colours(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"] | None:
+    """The parity of each site's depth in a spanning tree; None if some neighbours share it."""
+    from scipy.sparse import block_array, csgraph, csr_array
+
+    n = len(start) - 1
+    matrix = csr_array((np.ones(len(neighbour), np.int8), neighbour, start), shape=(n, n))
+    _, component = csgraph.connected_components(matrix, directed=False)
+    _, roots = np.unique(component, return_index=True)
+    # One tree for all: its top is a site more, which a site of each component is tied to.
+    ties = csr_array((np.ones(len(roots), np.int8), (np.zeros_like(roots), roots)), shape=(1, n))
+    tied = block_array([[matrix, ties.T], [ties, None]], format="csr")
+    _, up = csgraph.breadth_first_order(tied, n, directed=False)
+    up[n] = n
+    parity = np.ones(n + 1, np.int32)
+    parity[n] = 0
+    while np.any(up != n):  # each round doubles the stretch of the way up that is counted
+        parity, up = parity ^ parity[up], up[up]
+    parity = parity[:n] ^ 1
+    rows = np.repeat(np.arange(n), np.diff(start))
+    return None if np.any(parity[rows] == parity[neighbour]) else parity
+
+
+def _greedy(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
+    """By rounds: sites that come before all their uncoloured neighbours take the smallest
+    colour free among theirs. Many neighbours come first, the rest in random order.
+    """
+    n, degrees = len(start) - 1, np.diff(start)
+    rank = np.empty(n, np.int64)
+    rank[np.lexsort((np.random.default_rng(0).random(n), degrees))] = np.arange(n)
+    colours = np.full(n, -1, np.int32)
+    left = np.arange(n)
+    while left.size:
+        rows, entries = _rows(start, left)
+        ahead = (colours[neighbour[entries]] < 0) & (rank[neighbour[entries]] > rank[left[rows]])
+        now = left[np.bincount(rows, ahead, minlength=len(left)) == 0]
+        rows, entries = _rows(start, now)
+        colours[now] = _smallest_free(rows, colours[neighbour[entries]], len(now))
+        left = left[colours[left] < 0]
+    return colours
+
+
+def _rows(start: np.ndarray, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of these sites, and which of the sites each belongs to."""
+    counts = start[sites + 1] - start[sites]
+    rows = np.repeat(np.arange(len(sites)), counts)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows, start[sites][rows] + within
+
+
+def _smallest_free(rows: np.ndarray, taken: np.ndarray, count: int) -> Int[np.ndarray, " count"]:
+    """The smallest colour that none of a row's entries has."""
+    most = int(taken.max(initial=0)) + 1
+    row, colour = np.divmod(np.unique((rows * most + taken)[taken >= 0]), most)
+    # A row's colours in order are 0, 1, 2, ... up to the first that is missing.
+    place = np.arange(len(row)) - np.searchsorted(row, np.arange(count))[row]
+    smallest = np.bincount(row, minlength=count)
+    np.minimum.at(smallest, row[colour != place], place[colour != place])
+    return smallest.astype(np.int32)
+
+
+def blocks_of(colours: Iterable[int] | np.ndarray) -> Int[np.ndarray, "blocks size"]:
+    """The sites of each colour, in order; the number of sites fills shorter rows up."""
+    colours = np.asarray(colours)
+    rows = [np.flatnonzero(colours == c) for c in range(int(colours.max()) + 1)]
+    blocks = np.full((len(rows), max(map(len, rows))), len(colours), np.int32)
+    for row, sites in zip(blocks, rows, strict=True):
+        row[: len(sites)] = sites
+    return blocks
