@@ -29,7 +29,8 @@ class EBM(Target):
 
     Args:
         network: $f_\theta$, a function of one state as floats 0 and 1; an Equinox module if it is
-            to be trained.
+            to be trained. A method `value_and_slope(x)` of it, energy and gradient, is used if
+            there is one.
         base: the independent bits: a `Bernoulli`, or the probabilities p. `base_of(data)` takes
             them from data.
         ratios: "gradient"; "exact", an evaluation for every bit; or "auto": a run decides, as for

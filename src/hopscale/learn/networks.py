@@ -110,7 +110,8 @@ class ResNet(eqx.Module):
         channels: of every convolution; 64 in the paper.
         key: a seed or a JAX key for the weights.
         precision: of the convolutions: "default" (on an NVIDIA GPU, TF32), "highest" or
-            "bfloat16". Everything between convolutions is in single precision.
+            "bfloat16", for which a GPU has kernels if channels are a power of two, 16 at least.
+            Everything between convolutions is in single precision.
         start: how the convolutions' weights start: "he", by He's rule and those that close a
             block at 0; or "uniform", as in the literature's code, whose network, untrained, gives
             all images the same energy to four digits.
