@@ -4,7 +4,7 @@ python benchmarks/tempering.py [case ...] [--chains 32] [--draws 4000] [--minute
 python benchmarks/tempering.py --cost
 
 Cases: ising, modes, frustrated, glass, bits (on a CPU); rbm (a GPU helps). With --minutes a run
-goes on, so many draws at a time, and says after each how it stands. --cost: the time of a run of
+goes on, some draws at a time, and says after each how it stands. --cost: the time of a run of
 12 levels over that of 12 runs.
 """
 

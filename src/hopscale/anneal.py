@@ -14,7 +14,7 @@ from hopscale.target import State, Target
 from hopscale.targets.powered import Powered
 
 # For a range of inverse temperatures:
-HOT = 2.0  # one in so many of the costliest changes is taken at the first
+HOT = 2.0  # one in two of the costliest changes is taken at the first beta
 EXCESS = 0.003  # what changes cost on average at the last, in parts of a cheap change
 PART = 200  # changes, of which that holds where a state has more
 CHEAP = 0.1  # the share of changes that cost less than a cheap one

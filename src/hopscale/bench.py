@@ -254,7 +254,7 @@ def figure(path: Path, cells: list[Cell], limits: Roofline) -> None:
             axis.plot(n, slow, mark + ":", color=color, mfc="none", lw=1)
         ends = np.array([min(c.sites for c in cells), max(c.sites for c in cells)])
         words = ends * chains / limits.words_by_kernel * 1e3
-        # Read a log-ratio and a bit, write them anew: the least a step can move.
+        # Read a log-ratio and a bit, write them again: the least a step can move.
         moved = ends * chains * 10 / limits.bytes_copied * 1e3
         axis.plot(ends, words, "-", color="#bbbbbb", lw=1, label="a random word a site")
         axis.plot(ends, moved, "--", color="#bbbbbb", lw=1, label="10 bytes a site")

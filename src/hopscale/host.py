@@ -156,7 +156,7 @@ class Watch:
 
 @contextmanager
 def watch(show: bool, phases: Mapping[str, int]) -> Iterator[Watch]:
-    """Watch phases of so many steps each; the first Ctrl-C only sets `stopped`."""
+    """Watch phases, each with its number of steps; the first Ctrl-C only sets `stopped`."""
     console = Console(stderr=True)
     bar = None
     if show and in_notebook():

@@ -40,7 +40,7 @@ def static(root: Path) -> DataSet:
 
 
 def dynamic(root: Path) -> DataSet:
-    """Grey levels; `DataSet.binarized` draws bits from them, anew for each epoch.
+    """Grey levels; `DataSet.binarized` draws bits from them, new ones for each epoch.
 
     The last 10,000 of the 60,000 training images are for validation. Labels are not read.
     """

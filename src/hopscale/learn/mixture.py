@@ -121,7 +121,7 @@ class Mixture(Target):
 
 @eqx.filter_jit
 def _fit(x: Float[Array, "n sites"], begin: Float[Array, "components sites"], iterations, margin):
-    """Weights and probabilities after so many iterations, from components at chosen states."""
+    """Weights and probabilities after some iterations, from components at chosen states."""
 
     def iterate(_, parts):
         weights, p = parts

@@ -101,7 +101,7 @@ def settle(
     values, weighing = _weighed(values, balance, knobs)
     scalars = [jnp.reshape(number, 1) for number in (uniform, forward, rest, length)]
     before = [*scalars, values, sites, chosen, *map(jnp.ravel, there)]
-    # Small arrays, which observers read, are written anew: else XLA would copy them first.
+    # Small arrays, which observers read, are written to new places: else XLA would copy them first.
     in_place = tuple(leaf.nbytes >= 4 * values.size for leaf in here)
     call = _call(
         kernels.settle,

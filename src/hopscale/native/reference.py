@@ -91,7 +91,7 @@ def columns(n: int) -> int:
 
 
 def most_draws(wanted):
-    """After so many draws, a round is over, whether it found `wanted` sites or not."""
+    """The number of draws after which a round is over, whether it found `wanted` sites or not."""
     return 2 * wanted + 32
 
 

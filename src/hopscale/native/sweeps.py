@@ -54,7 +54,7 @@ def side_by_side(varying: int):
 
 
 def _behind(array, size: int):
-    """The same for all of so many chains."""
+    """The same for all of that number of chains."""
     return jnp.broadcast_to(array[..., None], (*array.shape, size))
 
 

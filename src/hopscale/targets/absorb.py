@@ -12,10 +12,10 @@ from hopscale.target import Target
 
 
 class Parted(NamedTuple):
-    """Pairs of free sites, numbered anew, and pairs of a free site with a clamped one."""
+    """Pairs of free sites, renumbered, and pairs of a free site with a clamped one."""
 
     inside: Pairs
-    free: Int[np.ndarray, " pairs"]  # numbered anew
+    free: Int[np.ndarray, " pairs"]  # renumbered
     clamped: Int[np.ndarray, " pairs"]  # numbered as before
     coupling: Float[np.ndarray, " pairs"]
 

@@ -109,7 +109,7 @@ class Tuned(Tuner):
     s(a) = -2\Phi^{-1}(a/2)$$
 
     with p = 3/2 for LBP and GWG, 1/2 for RWM. The gain $\gamma$ is 1 until the error first changes
-    its sign; then it falls with each change, as far as the noise of so many chains makes it. With
+    its sign; then it falls with each change, as far as the noise of the chains makes it. With
     no rate given, steps alternate between $R e^{\pm 0.15}$, and the rate to hold moves to where
     $d \log(\text{jump distance}) / d \log R = 0$. The frozen scale is an average of log R in which
     late steps count more. See docs/tuning.md.

@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     configs: tuple[str, ...]
     methods: tuple[tuple[str, str], ...]
     step: dict[str, float]  # between rates, by sampler
-    strides: tuple[int, ...]  # one rate in so many is run: everywhere, then about the best
+    strides: tuple[int, ...]  # one rate in n is run: everywhere, then about the best
     reach: dict[tuple[str, str], float]  # of rates around the theory's, by model and sampler
 
 
@@ -160,7 +160,7 @@ def grid(
 def needed(row: Sequence[Cell], strides: Sequence[int], find: Find) -> list[Cell]:
     """What decides the best of a row of rates, by jump distance and by effective sample size.
 
-    One in so many of the rates, the first of the strides; about the best of those done one in
+    One rate in n, n the first of the strides; about the best of those done one in
     fewer, stride by stride; its neighbours in the end; and whatever is done.
     """
     if strides[0] == 1:
