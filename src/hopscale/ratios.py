@@ -192,8 +192,9 @@ def settle(target: Target, x: State) -> tuple[Target, str | None]:
     """
     if target.ratios not in ("auto", "gradient"):
         return target, None
-    each = operations(target)
-    price = neighbours(target) * each if target.ratios == "auto" else np.inf
+    # To count is to trace the density again: for nothing, where gradients were asked for.
+    each = operations(target) if target.ratios == "auto" else np.inf
+    price = neighbours(target) * each
     if price <= CHEAP:
         return target.decided("exact"), None
     found = compare(target, x, jax.random.key(0), each)
@@ -201,7 +202,7 @@ def settle(target: Target, x: State) -> tuple[Target, str | None]:
         return target.decided("gradient"), None
     if price <= MOST:
         return target.decided("exact"), _price(target, found, price) if price > DEAR else None
-    return target.decided("gradient"), None if found.agree else _misled(target, found, each)
+    return target.decided("gradient"), None if found.agree else _misled(target, found)
 
 
 def operations(target: Target) -> float:
@@ -257,12 +258,13 @@ def neighbours(target: Target) -> int:
     return target.num_sites * (target.num_states - 1)
 
 
-def _misled(target: Target, found: Comparison, each: float) -> str:
+def _misled(target: Target, found: Comparison) -> str:
+    price = neighbours(target) * operations(target)
     return (
         f"Gradient ratios mislead here: {found}. A gradient follows the density between its "
         "values, and this one bends there: a bit that enters squared, such as a mask on both "
         "sides of a matrix, has slope 0 where it is 0. Draws stay exact and moves are rejected. "
-        f'Use hs.LogDensity(..., ratios="exact"), {_evaluations(target, neighbours(target) * each)}'
+        f'Use hs.LogDensity(..., ratios="exact"), {_evaluations(target, price)}'
         f"; or {WAYS_OUT}"
     )
 
