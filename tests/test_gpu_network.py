@@ -124,3 +124,42 @@ def test_lowers_for_cuda(monkeypatch):
     traced = passes.trace(jnp.zeros((4, 28, 28))).lower(lowering_platforms=("cuda",))
     assert traced.as_text().count("triton") >= 1
     assert len(modules) == 12  # of 32 launches: those that differ in their weights alone are one
+
+
+@pytest.mark.parametrize("value", [3, jnp.ones(2)])
+def test_an_attribute_of_that_name_is_no_method(value):
+    class Named(eqx.Module):
+        value_and_slope: object
+
+        def __call__(self, x):
+            return jnp.sum(x)
+
+    model = EBM(Named(value), hs.Bernoulli(jnp.full(3, 0.5)))
+    found = model.evaluate(jnp.asarray([1, 0, 1], jnp.int8))
+    np.testing.assert_allclose(found.log_prob, 3 * np.log(0.5) - 2.0, rtol=1e-6)
+
+
+def test_a_slope_of_another_shape_is_refused():
+    class Wrong(eqx.Module):
+        def __call__(self, x):
+            return jnp.sum(x)
+
+        def value_and_slope(self, x):
+            return jnp.sum(x), jnp.ones(2)
+
+    with pytest.raises(ValueError, match=r"gradient, of shape \(3,\)"):
+        EBM(Wrong(), hs.Bernoulli(jnp.full(3, 0.5)))
+
+
+def test_derivatives_are_those_of_plain_jax():
+    """Kernels have none: what a loss of one's own differentiates is the formula."""
+    net, x = network("bfloat16"), images(8, 8)[0]
+
+    def of(pass_):
+        return jax.grad(lambda weights: jnp.sum(pass_(weights, x)[1] ** 2))(net)
+
+    found = of(lambda net, x: net.value_and_slope(x))
+    expected = of(lambda net, x: jax.value_and_grad(net.__call__)(x))
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-9)
+    assert any(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(found))

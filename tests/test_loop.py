@@ -106,7 +106,7 @@ def test_one_evaluation_a_step_and_no_second_compilation():
     run = hs.sample(target, **settings)
     jax.effects_barrier()
     assert run.evaluations == 101
-    compared = 4 * (1 + 8)  # states and their neighbours, before the run
+    compared = 4 * (2 + 8)  # states, with and without ratios, and their neighbours, before the run
     assert len(evaluated) == run.evaluations + compared
     before = len(traced)
     hs.sample(target, **{**settings, "key": 9, "draws": 20, "warmup": 0})

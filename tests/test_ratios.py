@@ -312,3 +312,20 @@ def test_many_neighbours_go_in_batches():
     target = hs.LogDensity(lambda x: x @ weights, (n,), ratios="exact")
     x = np.arange(n) % 2
     np.testing.assert_allclose(target.log_ratios(x), (1 - 2 * x) * weights, atol=2e-5)
+
+
+def test_as_many_values_as_a_state_can_hold():
+    """128 values are the most that eight bits hold; the largest is among those that sites have."""
+    table = jax.random.normal(jax.random.key(0), (128,))
+    target = hs.LogDensity(lambda x: jnp.sum(x @ table), (300,), 128, ratios="gradient")
+    x = jnp.full((4, 300), 127, target.state_dtype)
+    found = ratios.compare(target, x, jax.random.key(1), each=1.0)
+    assert found.before.max() == 127
+    assert found.error_between < 1e-4
+    assert found.agree
+
+
+def test_nothing_to_compare_is_no_number():
+    target = hs.LogDensity(lambda x: jnp.nan * jnp.sum(x), (5,), ratios="gradient")
+    found = ratios.compare(target, jnp.zeros((1, 5), jnp.int8), jax.random.key(0), each=1.0)
+    assert all(np.isnan(n) for n in (found.error, found.size, found.error_between, found.spread))

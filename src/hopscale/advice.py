@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hopscale.kernels.gibbs import BlockGibbs, Gibbs
+from hopscale.kernels.swap import Swap
 from hopscale.target import Target
 from hopscale.targets.clamp import as_rbm
 from hopscale.targets.derived import Derived
@@ -54,11 +55,14 @@ def _fixed_sum(run: "Run") -> str:
     """What to do where nothing is accepted because the number of ones may not change."""
     ones = np.asarray(run.last).reshape(run.chains, -1).sum(axis=1)
     inside = 0 < ones[0] < run.target.num_sites
-    if run.target.num_states != 2 or run.acceptance > STANDSTILL or np.ptp(ones) or not inside:
+    swaps = isinstance(getattr(run.kernel, "kernel", run.kernel), Swap)
+    moves = run.acceptance > STANDSTILL or np.ptp(ones)
+    if run.target.num_states != 2 or moves or swaps or not inside:
         return ""
     every = "All chains end" if run.chains > 1 else "The chain ends"
+    number = "a single one" if ones[0] == 1 else f"{ones[0]:,} ones"
     return (
-        f" {every} with {ones[0]:,} ones: if the density fixes their number, use "
+        f" {every} with {number}: if the density fixes their number, use "
         f"hs.Swap(ones={ones[0]}), which keeps it, and leave the constraint out of the density."
     )
 

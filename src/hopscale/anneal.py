@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from hopscale import loop
 from hopscale.loop import Chains, Program
+from hopscale.ratios import evaluation_operations
 from hopscale.target import State, Target
 from hopscale.targets.powered import Powered
 
@@ -20,7 +21,10 @@ PART = 200  # changes, of which that holds where a state has more
 CHEAP = 0.1  # the share of changes that cost less than a cheap one
 LOOKED_AT, ENOUGH_SITES = 16, 2**18  # states, and sites of all of them together, at most
 DESCENTS = 100  # evaluations on the way to an optimum; most take a tenth of that
-ROUNDING = 1e-6  # what is nothing, in parts of the largest change
+OPERATIONS = 2e10  # of all evaluations together, about: seconds
+ROUNDING = (
+    10.0  # resolutions of a floating-point number; less, beside the largest change, is nothing
+)
 
 
 class Schedule(NamedTuple):
@@ -109,10 +113,13 @@ def beta_range(target: Target, seed: int = 0) -> tuple[float, float]:
     from scipy.optimize import brentq  # takes long to import
 
     rng = np.random.default_rng(seed)
-    below, number = np.asarray(target.num_states_by_site), _states_to_look_at(target)
+    below, (number, descents) = np.asarray(target.num_states_by_site), _effort(target)
     x = rng.integers(0, below, (number, *target.shape)).astype(target.state_dtype)
-    first, ratios = _descended(target, x, rng)
-    costs, noise = -ratios[np.isfinite(ratios)], ROUNDING * _largest(first)
+    first, ratios = _descended(target, x, descents, rng)
+    noise = _noise(target, first)
+    costs = -ratios[np.isfinite(ratios)]
+    if not np.any(costs > noise):  # ratios that mislead can have nothing but gains
+        costs = np.abs(first[np.isfinite(first)])
     costs = costs[costs > noise]
     if not costs.size:  # flat, as far as can be seen
         return 1.0, 1.0
@@ -127,31 +134,43 @@ def beta_range(target: Target, seed: int = 0) -> tuple[float, float]:
     return float(hot), float(np.exp(log_cold))
 
 
-def _states_to_look_at(target: Target) -> int:
-    """Few where a state alone has many sites to tell costs from."""
-    return int(np.clip(ENOUGH_SITES // target.num_sites, 1, LOOKED_AT))
+def _effort(target: Target) -> tuple[int, int]:
+    """How many states to look at, few where one has many sites, and evaluations of each."""
+    affordable = OPERATIONS / evaluation_operations(target)
+    most = np.clip(ENOUGH_SITES // target.num_sites, 1, LOOKED_AT)
+    number = int(np.clip(10 * affordable / DESCENTS, 1, most))
+    return number, int(np.clip(affordable / number, DESCENTS // 10, DESCENTS))
 
 
-def _descended(target: Target, x: np.ndarray, rng: np.random.Generator):
+def _noise(target: Target, ratios: np.ndarray) -> float:
+    """What is nothing beside the largest of some log-ratios."""
+    largest = np.abs(ratios[np.isfinite(ratios)]).max(initial=0.0)
+    return float(ROUNDING * np.finfo(target.dtype).eps * largest)
+
+
+def _descended(target: Target, x: np.ndarray, descents: int, rng: np.random.Generator):
     """The log-ratios at states, and those where all improvements have led, or most of them.
 
     Some of the sites that would each improve a state change at once: half of them, and fewer where
-    that makes it worse, down to the best alone.
+    that makes it worse, down to the best alone. Where that is no better either, a state is done.
     """
     log_prob, ratios = _evaluated(target, x)
-    first, share, noise = ratios, np.full(len(x), 0.5), ROUNDING * _largest(ratios)
-    for _ in range(DESCENTS):
+    first, share, noise = ratios, np.full(len(x), 0.5), _noise(target, ratios)
+    done = np.zeros(len(x), bool)
+    for _ in range(descents):
         gain, value = _best_changes(ratios, x)
-        if not np.any(gain > noise):
+        better = (gain > noise) & ~done[:, None]
+        if not better.any():
             break
         some = rng.random(gain.shape) < share[:, None]
         some[np.arange(len(x)), gain.argmax(axis=1)] = True
-        y = np.where(some & (gain > noise), value, x.reshape(gain.shape)).reshape(x.shape)
+        y = np.where(some & better, value, x.reshape(gain.shape)).reshape(x.shape)
         there, ratios_there = _evaluated(target, y.astype(x.dtype))
-        better = there > log_prob
-        share = np.where(better, np.minimum(2.0 * share, 0.5), 0.5 * share)
-        x = _where(better, y, x).astype(x.dtype)
-        log_prob, ratios = _where(better, there, log_prob), _where(better, ratios_there, ratios)
+        taken = there > log_prob
+        done |= ~taken & (np.sum(some & better, axis=1) <= 1)
+        share = np.where(taken, np.minimum(2.0 * share, 0.5), 0.5 * share)
+        x = _where(taken, y, x).astype(x.dtype)
+        log_prob, ratios = _where(taken, there, log_prob), _where(taken, ratios_there, ratios)
     return first, ratios
 
 
@@ -168,10 +187,6 @@ def _best_changes(ratios: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.nda
 def _where(chosen: np.ndarray, yes: np.ndarray, no: np.ndarray) -> np.ndarray:
     """One or the other for each state."""
     return np.where(chosen.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
-
-
-def _largest(ratios: np.ndarray) -> float:
-    return float(np.abs(ratios[np.isfinite(ratios)]).max(initial=0.0))
 
 
 def _evaluated(target: Target, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

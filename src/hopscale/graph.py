@@ -140,7 +140,19 @@ def _from_table(table: Any) -> Any:
         raise ValueError(
             f"a table of couplings has the columns i, j, J or i, j; got {list(table.columns)!r:.80}"
         )
-    return tuple(table.iloc[:, k].to_numpy() for k in range(len(table.columns)))
+    named = {"i", "j"} <= set(table.columns)
+    columns = table[[n for n in ("i", "j", "J") if n in table.columns]] if named else table
+    i, j, *weights = (columns.iloc[:, k].to_numpy() for k in range(len(columns.columns)))
+    return _whole(i), _whole(j), *weights
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    """Whole numbers as integers: a table or an array with couplings may hold sites as floats."""
+    if not np.issubdtype(values.dtype, np.floating):
+        return values
+    with np.errstate(invalid="ignore"):  # what is no number is refused where sites are read
+        sites = values.astype(np.int64)
+    return sites if np.array_equal(sites, values) else values
 
 
 def hint(num_sites: int) -> str:
@@ -182,10 +194,7 @@ def _listed(couplings: Any) -> tuple[Any, Any, Any] | None:
         rows = _numbers("couplings", couplings)
         if rows.ndim != 2 or rows.shape[1] not in (2, 3) or len(rows) == rows.shape[1]:
             return None
-        with np.errstate(invalid="ignore"):  # what is no number is refused below
-            sites = rows[:, :2].astype(np.int64)  # an array with couplings holds sites as floats
-        exact = np.array_equal(sites, rows[:, :2])
-        columns = [*(sites if exact else rows[:, :2]).T, *rows[:, 2:].T]
+        columns = [*_whole(rows[:, :2]).T, *rows[:, 2:].T]
     i, j, *value = columns
     if value and all(isinstance(entry, Mapping) for entry in value[0]):  # NetworkX's edges
         value = [[entry.get("weight", 1.0) for entry in value[0]]]

@@ -113,8 +113,9 @@ class Comparison(NamedTuple):
 
         For bits that takes out the mean of all changes from 0 to 1, and of all from 1 to 0.
         """
-        worth = np.eye(1 + max(self.before.max(), self.after.max()))
-        shared = np.c_[np.ones(values.size), worth[self.after] - worth[self.before]]
+        found, place = np.unique(np.r_[self.before, self.after], return_inverse=True)
+        before, after = np.eye(len(found))[place].reshape(2, values.size, len(found))
+        shared = np.c_[np.ones(values.size), after - before]
         return values - shared @ np.linalg.lstsq(shared, values, rcond=None)[0]
 
     def __repr__(self) -> str:
@@ -177,9 +178,11 @@ def _compared(target: Target, x: State, key: Key[Array, ""], number: int):
         evaluation = target.evaluate(x)
         assert evaluation.log_ratios is not None
         there, before, after = jax.lax.map(lambda to: neighbour(x, *to), (sites, by))
+        # Both ends by one function: a target may have another way to a value with all ratios.
+        here = target.log_prob(x)
         ratios = evaluation.log_ratios.reshape(target.num_sites, -1)
         column = jnp.zeros_like(after) if target.num_states == 2 else after
-        return ratios[sites, column], there - evaluation.log_prob, before, after, sites
+        return ratios[sites, column], there - here, before, after, sites
 
     # One state after the other: batches of factorisations side by side can hang JAX 0.10 on CPUs.
     return jax.lax.map(lambda to: one(*to), (x, sites, by))
@@ -208,7 +211,8 @@ def settle(target: Target, x: State) -> tuple[Target, str | None]:
 def operations(target: Target) -> float:
     """What one log-probability costs: XLA's count, so that a decision is always the same.
 
-    Factorisations, which XLA counts as nothing, are added.
+    Factorisations, which XLA counts as nothing, are added. A while loop counts as one turn of it,
+    and a call of Python as nothing.
     """
     arrays, rest = eqx.partition(target, eqx.is_array)
     state = jax.ShapeDtypeStruct(target.shape, target.state_dtype)
@@ -217,6 +221,12 @@ def operations(target: Target) -> float:
     found = traced.lower().cost_analysis() or {}
     counted = found.get("flops", np.inf) + found.get("transcendentals", 0.0)
     return float(max(counted, target.num_sites) + _factorising(traced.jaxpr.jaxpr))
+
+
+def evaluation_operations(target: Target) -> float:
+    """What a log-probability with all log-ratios costs, about."""
+    one_by_one = has_choice(target) and target.ratios == "exact"
+    return operations(target) * (1 + neighbours(target) if one_by_one else 3)
 
 
 def _factorising(jaxpr: Jaxpr) -> float:
@@ -288,7 +298,8 @@ def _evaluations(target: Target, price: float) -> str:
 
 
 def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
+    """NaN of nothing."""
+    return float(np.sqrt(np.mean(values**2))) if values.size else float("nan")
 
 
 def _clipped(ratios: np.ndarray) -> np.ndarray:

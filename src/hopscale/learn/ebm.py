@@ -62,6 +62,15 @@ class EBM(Target):
                 f"network must return one real number for one state of shape {self.shape}; "
                 f"it returns {out}."
             )
+        own = getattr(self.network, "value_and_slope", None)
+        shapes = (
+            outcome(f"{needed}, and its value_and_slope too", own, image) if callable(own) else None
+        )
+        if shapes is not None and [getattr(a, "shape", None) for a in shapes] != [(), self.shape]:
+            raise ValueError(
+                "value_and_slope of the network must return its energy, a number, and the "
+                f"gradient, of shape {self.shape}; it returns {shapes}."
+            )
 
     @property
     def shape(self):
@@ -85,11 +94,11 @@ class EBM(Target):
         if self.ratios == "exact":
             return neighbour_ratios(self._log_prob, x, 2)
         code = as_float(x, self.dtype)
-        # A network may have a faster way to both than JAX finds.
-        both = getattr(self.network, "value_and_slope", None) or jax.value_and_grad(self.network)
+        own = getattr(self.network, "value_and_slope", None)  # a faster way than JAX finds
+        both: Callable = own if callable(own) else jax.value_and_grad(self.network)
         energy, slope = both(code)
         base = self.base._evaluate(x)
-        log_ratios = base.log_ratios - (1.0 - 2.0 * code) * slope
+        log_ratios = base.log_ratios - (1.0 - 2.0 * code) * slope.astype(self.dtype)
         return base.log_prob - energy.astype(self.dtype), log_ratios
 
 

@@ -20,6 +20,7 @@ from jax.experimental.pallas import triton as plgpu
 from hopscale.native.pallas import parts
 
 ROWS = 128  # pixels of a program, at most
+FEWEST_ROWS = 16  # that can be multiplied
 WARP_ROWS = 16  # pixels for every warp
 STAGES = 3  # taps under way: what the next ones see is loaded meanwhile
 
@@ -83,7 +84,7 @@ class Layer(NamedTuple):
     @property
     def rows(self) -> int:
         """The same, as kernels take them."""
-        return pl.next_power_of_2(self.own)
+        return max(FEWEST_ROWS, pl.next_power_of_2(self.own))
 
 
 def swish(x):
@@ -219,9 +220,7 @@ def convolve(
         functools.partial(_convolve, layer=layer),
         grid=(layer.tiles,),
         out_shape=[*first, jax.ShapeDtypeStruct((size,), kind)],
-        compiler_params=plgpu.CompilerParams(
-            num_warps=max(1, layer.rows // WARP_ROWS), num_stages=STAGES
-        ),
+        compiler_params=plgpu.CompilerParams(num_warps=layer.rows // WARP_ROWS, num_stages=STAGES),
         interpret=interpret,
     )
     more = [array for array in (bias, add, slope_at) if array is not None]
