@@ -46,6 +46,16 @@ def train(network):
 # What was done, the error, and words of the sentence that says what to do.
 ERRORS: dict[str, Any] = {
     "a function for a target": (lambda: sample(jnp.sum), TypeError, r"hs\.LogDensity\(fn, shape\)"),
+    "a class to clamp": (
+        lambda: hs.clamp(hs.Bernoulli, [0], [1]),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "got the class Bernoulli",
+    ),
+    "a class to check": (
+        lambda: hs.check.invariance(hs.Bernoulli, hs.LBP()),  # pyright: ignore[reportArgumentType]
+        TypeError,
+        "got the class Bernoulli and LBP",
+    ),
     "a class for a target": (
         lambda: sample(hs.Bernoulli),
         TypeError,

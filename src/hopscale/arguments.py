@@ -11,7 +11,7 @@ from hopscale.kernels.kernel import ChainState, Kernel
 from hopscale.ratios import STATES
 from hopscale.target import State, Target, check_values
 from hopscale.tune import Tuner
-from hopscale.validate import InvalidDensityError, array, count, instance
+from hopscale.validate import InvalidDensityError, array, count, instance, kind_of
 
 MOST_STEPS = 2**31 - 2**12  # step numbers are 32-bit integers
 
@@ -19,11 +19,9 @@ MOST_STEPS = 2**31 - 2**12  # step numbers are 32-bit integers
 def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) -> None:
     """Raise for arguments of `sample` that cannot work."""
     if not isinstance(target, Target):
-        is_class = isinstance(target, type)
-        got = f"the class {target.__name__}" if is_class else type(target).__name__
         raise TypeError(
-            f"target must be a hopscale target, such as hs.Bernoulli(p); got {got}. Wrap a "
-            "function of one state in hs.LogDensity(fn, shape)."
+            f"target must be a hopscale target, such as hs.Bernoulli(p); got {kind_of(target)}. "
+            "Wrap a function of one state in hs.LogDensity(fn, shape)."
         )
     target.check()
     instance("kernel", kernel, Kernel, "hs.LBP()")

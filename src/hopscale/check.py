@@ -26,7 +26,7 @@ from hopscale.loop import Program
 from hopscale.ratios import Comparison, compare
 from hopscale.target import Target, check_values
 from hopscale.tune import Fixed, fitted
-from hopscale.validate import as_key, count, instance, number
+from hopscale.validate import as_key, count, instance, kind_of, number
 
 MOST_STATES = 2**16
 
@@ -146,7 +146,8 @@ def ratios(target: Target, x=None, key=0) -> Comparison:
 
 def _check(target, kernel, scale: float) -> None:
     if not isinstance(target, Target) or not isinstance(kernel, Kernel):
-        raise TypeError(f"a target and a kernel are needed; got {target!r} and {kernel!r}.")
+        got = " and ".join(kind_of(value) for value in (target, kernel))
+        raise TypeError(f"a target and a kernel are needed; got {got}.")
     kernel.check(target)
     scales = kernel.scale_range(target)
     if scales is not None:
@@ -185,7 +186,8 @@ def invariance(
         key: a seed or JAX key.
         false_alarm: the probability with which a correct kernel fails.
     """
-    scale = min(2.0, getattr(target, "num_sites", 1)) if scale is None else scale
+    smallest = 2.0 if not isinstance(target, Target) else min(2.0, target.num_sites)
+    scale = smallest if scale is None else scale
     _check(target, kernel, scale)
     count("draws", draws, minimum=1000)
     count("steps", steps, minimum=1)

@@ -17,8 +17,13 @@ class InvalidDensityError(ArithmeticError):
 
 def instance(name: str, value: Any, needed: type, example: str) -> None:
     if not isinstance(value, needed):
-        what = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
+        what = kind_of(value) if isinstance(value, type) else repr(value)
         raise TypeError(f"{name} must be such as {example}; got {what}.")
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, for an error: a class where an instance is needed is said to be one."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def count(name: str, value: Any, minimum: int) -> None:

@@ -13,6 +13,7 @@ from hopscale.move import Choice, Move
 from hopscale.target import Evaluation, State, Target, as_evaluation, check_values
 from hopscale.targets.derived import Derived
 from hopscale.targets.rbm import RBM
+from hopscale.validate import kind_of
 
 
 class Within(NamedTuple):
@@ -193,7 +194,7 @@ def clamp(target: Target, sites: Any, values: Any) -> Clamped:
         out. To sample one such target for many different values, see `hs.sample_many`.
     """
     if not isinstance(target, Target):
-        raise TypeError(f"clamp needs a hopscale target; got {type(target).__name__}.")
+        raise TypeError(f"clamp needs a hopscale target; got {kind_of(target)}.")
     clamped = _mask(target, sites)
     template = np.zeros(target.num_sites, target.state_dtype)
     template[clamped] = _values(target, sites, clamped, values)

@@ -10,6 +10,7 @@ from hopscale.move import Move
 from hopscale.sweep import Rule, SpinSweep
 from hopscale.target import Evaluation, State, Target, as_parameter, has_values
 from hopscale.targets.derived import Derived, check_one_beta
+from hopscale.validate import kind_of
 
 
 class Tempered(Derived):
@@ -34,7 +35,7 @@ class Tempered(Derived):
     def __init__(self, base: Target, target: Target, beta: Any):
         for name, value in (("base", base), ("target", target)):
             if not isinstance(value, Target):
-                raise TypeError(f"{name} must be a hopscale target; got {type(value).__name__}.")
+                raise TypeError(f"{name} must be a hopscale target; got {kind_of(value)}.")
         self.base, self.target = base, target
         self.beta = as_parameter("beta", beta).astype(target.dtype)
 
