@@ -144,14 +144,17 @@ def ratios(target: Target, x=None, key=0) -> Comparison:
     return compare(target, initial_states(target, RWM(), 4, x, key_states), key_sites)
 
 
-def _check(target, kernel, scale: float) -> None:
+def _check(target, kernel, scale: float | None) -> float:
+    """Raise for what cannot be checked; the scale, two sites unless it is given."""
     if not isinstance(target, Target) or not isinstance(kernel, Kernel):
         got = " and ".join(kind_of(value) for value in (target, kernel))
         raise TypeError(f"a target and a kernel are needed; got {got}.")
     kernel.check(target)
+    scale = min(2.0, target.num_sites) if scale is None else scale
     scales = kernel.scale_range(target)
     if scales is not None:
         Fixed(scale).check(scales)
+    return scale
 
 
 def _index(target: Target, x) -> Int[np.ndarray, " m"]:
@@ -186,9 +189,7 @@ def invariance(
         key: a seed or JAX key.
         false_alarm: the probability with which a correct kernel fails.
     """
-    smallest = 2.0 if not isinstance(target, Target) else min(2.0, target.num_sites)
-    scale = smallest if scale is None else scale
-    _check(target, kernel, scale)
+    scale = _check(target, kernel, scale)
     count("draws", draws, minimum=1000)
     count("steps", steps, minimum=1)
     number("false_alarm", false_alarm, 0, 1, "()")

@@ -11,7 +11,7 @@ from jaxtyping import Array, Key
 from rich.console import Group
 
 from hopscale import arguments, host, ratios, tables, validate
-from hopscale.anneal import Schedule, anneal, begin, beta_range, nothing_yet
+from hopscale.anneal import Schedule, anneal, begin, nothing_yet
 from hopscale.host import Interrupted
 from hopscale.kernels import LBP, Gibbs
 from hopscale.kernels.kernel import Kernel
@@ -19,6 +19,7 @@ from hopscale.loop import Program
 from hopscale.results import describe
 from hopscale.target import Target
 from hopscale.targets.powered import Powered
+from hopscale.temperatures import beta_range
 from hopscale.tune import fitted
 
 BETAS = 512  # of a schedule

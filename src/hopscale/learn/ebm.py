@@ -62,15 +62,13 @@ class EBM(Target):
                 f"network must return one real number for one state of shape {self.shape}; "
                 f"it returns {out}."
             )
-        own = getattr(self.network, "value_and_slope", None)
-        shapes = (
-            outcome(f"{needed}, and its value_and_slope too", own, image) if callable(own) else None
-        )
-        if shapes is not None and [getattr(a, "shape", None) for a in shapes] != [(), self.shape]:
-            raise ValueError(
-                "value_and_slope of the network must return its energy, a number, and the "
-                f"gradient, of shape {self.shape}; it returns {shapes}."
-            )
+        if self._own_way is not None:
+            out = outcome(f"{needed}, and its value_and_slope too", self._own_way, image)
+            if [getattr(a, "shape", None) for a in out] != [(), self.shape]:
+                raise ValueError(
+                    "value_and_slope of the network must return its energy, a number, and the "
+                    f"gradient, of shape {self.shape}; it returns {out}."
+                )
 
     @property
     def shape(self):
@@ -87,6 +85,12 @@ class EBM(Target):
         """f(x) of one state."""
         return self.network(as_float(x, self.dtype)).astype(self.dtype)
 
+    @property
+    def _own_way(self) -> Callable | None:
+        """The network's own way to f and its gradient, which may be faster than JAX's."""
+        own = getattr(self.network, "value_and_slope", None)
+        return own if callable(own) else None
+
     def _log_prob(self, x: State):
         return self.base._log_prob(x) - self.energy(x)
 
@@ -94,9 +98,7 @@ class EBM(Target):
         if self.ratios == "exact":
             return neighbour_ratios(self._log_prob, x, 2)
         code = as_float(x, self.dtype)
-        own = getattr(self.network, "value_and_slope", None)  # a faster way than JAX finds
-        both: Callable = own if callable(own) else jax.value_and_grad(self.network)
-        energy, slope = both(code)
+        energy, slope = (self._own_way or jax.value_and_grad(self.network))(code)
         base = self.base._evaluate(x)
         log_ratios = base.log_ratios - (1.0 - 2.0 * code) * slope.astype(self.dtype)
         return base.log_prob - energy.astype(self.dtype), log_ratios
