@@ -123,10 +123,10 @@ def test_kept_states_are_every_nth():
 
 
 def test_small_buffers_of_states_lose_none(monkeypatch):
-    from hopscale import sampling
+    from hopscale import kept
 
     everything = hs.sample(TARGET, keep=2, **SETTINGS).draws
-    monkeypatch.setattr(sampling, "STATE_BYTES", 4 * 5 * 36)
+    monkeypatch.setattr(kept, "STATE_BYTES", 4 * 5 * 36)
     np.testing.assert_array_equal(hs.sample(TARGET, keep=2, **SETTINGS).draws, everything)
 
 

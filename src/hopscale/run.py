@@ -274,8 +274,8 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
     scale = np.asarray(pick(settled.scale), np.float64)
     last = np.asarray(pick(job.chains.states.x))
     draws = None
-    if job.kept_states is not None and job.thin:
-        draws = job.kept_states[i][:, : num_draws // job.thin]
+    if job.kept is not None:
+        draws = job.kept.of(num_draws)[i]
     elif plan is not None and plan.keep == "last" and num_draws:
         draws = last[:, None]
     memories = jax.tree.map(pick, job.records.memories)

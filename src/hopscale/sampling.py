@@ -16,6 +16,7 @@ import numpy as np
 from hopscale import arguments, loop, pages
 from hopscale.compiling import compile_for
 from hopscale.devices import Devices, mesh_of, place
+from hopscale.kept import KeptStates, room_on_device
 from hopscale.loop import Chains, Program
 from hopscale.pages import STEP_NUMBERS, Moments, Page, Trace
 from hopscale.record import Recorder, Statistics
@@ -32,7 +33,6 @@ from hopscale.stepping import (
 )
 from hopscale.target import State
 
-STATE_BYTES = 2**26  # of kept states on the device, at most
 HISTORY = 4096  # entries of the history of acceptance and scale
 INVALID = STEP_NUMBERS.index("invalid")
 
@@ -173,7 +173,7 @@ class Sampling:
         self.moments = Moments((runs, width, chains))
         self.trace = Trace((runs, len(self.names), chains), pages.trace_capacity(chains))
         self.history = Trace((runs, len(STEP_NUMBERS)), HISTORY)
-        self.kept_states: np.ndarray | None = None
+        self.kept: KeptStates | None = None
         recorders = self._recorders(phase)
         self.observed = Observed(statistics=self.statistics, recorders=recorders)
         self.records = self._empty_records(recorders)
@@ -196,9 +196,7 @@ class Sampling:
         target, chains = self.target, self.chains_each
         states = None
         if self.thin:  # in warm-up too, for nothing: so that both phases are one program
-            size = chains * len(self.programs) * target.num_sites * target.state_dtype.itemsize
-            groups = min(max(STATE_BYTES // size, 1), self.rows)
-            states = pages.zeros((groups + 1, chains, *target.shape), target.state_dtype)
+            states = room_on_device(target, chains, len(self.programs), self.rows)
         one = Records(
             page=pages.empty_page(self.statistics, target, chains),
             states=states,
@@ -232,18 +230,13 @@ class Sampling:
         """Copy the states of groups that these steps completed to where the user gets them."""
         if not self.thin or self.phase != "draws":
             return
-        begin, end = self.done // self.thin, (self.done + steps) // self.thin
-        if self.kept_states is None:
-            self.kept_states = self._room_for_states(self.thin)
-        if end > begin:
-            states = np.asarray(self.records.states).reshape(
-                len(self.programs), -1, self.chains_each, *self.target.shape
-            )
-            self.kept_states[:, :, begin:end] = np.swapaxes(states[:, : end - begin], 1, 2)
+        if self.kept is None:
+            self.kept = self._room_for_states(self.thin)
+        assert self.records.states is not None
+        self.kept.fetch(self.records.states, self.done, steps)
 
-    def _room_for_states(self, thin: int) -> np.ndarray:
-        shape = (len(self.programs), self.chains_each, self.draws // thin, *self.target.shape)
-        return np.empty(shape, self.target.state_dtype)
+    def _room_for_states(self, thin: int) -> KeptStates:
+        return KeptStates(self.target, len(self.programs), self.chains_each, self.draws, thin)
 
     def _summarize(self) -> pages.Summary:
         # By one device, which sums over chains in their order.
@@ -312,9 +305,8 @@ class Sampling:
             "history": self.history.state(),
             "offender": self.offender,
         }
-        if self.kept_states is not None:
-            done = self.done // self.thin if self.thin else 0
-            tree["kept"] = self.kept_states[:, :, :done]
+        if self.kept is not None:
+            tree["kept"] = self.kept.of(self.done)
         if self.warmup_history is not None:
             tree["warmup_history"] = self.warmup_history.state()
         return tree
@@ -358,8 +350,8 @@ class Sampling:
         self.history.restore(tree["history"])
         self.offender = tree["offender"]
         if tree.get("kept") is not None and self.thin:
-            self.kept_states = self._room_for_states(self.thin)
-            self.kept_states[:, :, : tree["kept"].shape[2]] = tree["kept"]
+            self.kept = self._room_for_states(self.thin)
+            self.kept.take_up(tree["kept"])
         if tree.get("warmup_history") is not None:
             self.warmup_history = Trace((len(self.programs), len(STEP_NUMBERS)), HISTORY)
             self.warmup_history.restore(tree["warmup_history"])
