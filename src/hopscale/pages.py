@@ -7,7 +7,7 @@ in `Moments` and `Trace`, whose size does not depend on the length of the run.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from hopscale.target import Target
 
 # What every step leaves beside the statistics.
 STEP_NUMBERS = ("accept_prob", "distance", "invalid", "scale")
+HISTORY = 4096  # entries of the history of these
 
 
 class Page(NamedTuple):
@@ -199,3 +200,43 @@ def trace_capacity(chains: int) -> int:
     while capacity > 1024 and capacity * chains > 2**22:
         capacity //= 2
     return capacity
+
+
+class Totals(NamedTuple):
+    """All that the full pages of a phase come to."""
+
+    moments: Moments
+    trace: Trace
+    history: Trace
+
+    @staticmethod
+    def empty(runs: int, statistics: int, chains: int) -> "Totals":
+        return Totals(
+            moments=Moments((runs, len(STEP_NUMBERS) + statistics, chains)),
+            trace=Trace((runs, statistics, chains), trace_capacity(chains)),
+            history=empty_history(runs),
+        )
+
+    def add(self, summary: Summary, rows: int, resolution: int) -> None:
+        """Add a page of that number of rows."""
+        mean, squares, blocks, means = map(np.asarray, summary)
+        self.moments.add(rows, mean, squares)
+        self.trace.add(np.swapaxes(blocks, 0, 1)[: rows // resolution], resolution)
+        self.history.add(np.swapaxes(means, 0, 1)[:rows], 1)
+
+    def copy(self) -> "Totals":
+        moments = Moments((1,))
+        moments.restore(self.moments.state())
+        return Totals(moments, self.trace.copy(), self.history.copy())
+
+    def state(self) -> dict[str, Any]:
+        return {name: part.state() for name, part in self._asdict().items()}
+
+    def restore(self, tree: Mapping[str, Any]) -> None:
+        for name, part in self._asdict().items():
+            part.restore(tree[name])
+
+
+def empty_history(runs: int) -> Trace:
+    """Of the means over chains, step by step."""
+    return Trace((runs, len(STEP_NUMBERS)), HISTORY)

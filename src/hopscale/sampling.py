@@ -18,7 +18,7 @@ from hopscale.compiling import compile_for
 from hopscale.devices import Devices, mesh_of, place
 from hopscale.kept import KeptStates, room_on_device
 from hopscale.loop import Chains, Program
-from hopscale.pages import STEP_NUMBERS, Moments, Page, Trace
+from hopscale.pages import STEP_NUMBERS, Moments, Page, Totals, Trace
 from hopscale.record import Recorder, Statistics
 from hopscale.stepping import (
     CHAINS,
@@ -33,7 +33,6 @@ from hopscale.stepping import (
 )
 from hopscale.target import State
 
-HISTORY = 4096  # entries of the history of acceptance and scale
 INVALID = STEP_NUMBERS.index("invalid")
 
 
@@ -161,7 +160,7 @@ class Sampling:
     @property
     def resolution(self) -> int:
         """How many steps the device averages into one entry of a trace."""
-        return min(self.trace.block, self.rows)
+        return min(self.totals.trace.block, self.rows)
 
     def _enter(self, phase: str) -> None:
         """Begin to warm up; or freeze the scale and begin to draw."""
@@ -169,10 +168,7 @@ class Sampling:
         self.phase, self.done, self.row = phase, 0, 0
         self.pending: tuple[pages.Summary, int, int, Begun | None] | None = None
         self.begun: Begun | None = None
-        width = len(STEP_NUMBERS) + len(self.names)
-        self.moments = Moments((runs, width, chains))
-        self.trace = Trace((runs, len(self.names), chains), pages.trace_capacity(chains))
-        self.history = Trace((runs, len(STEP_NUMBERS)), HISTORY)
+        self.totals = Totals.empty(runs, len(self.names), chains)
         self.kept: KeptStates | None = None
         recorders = self._recorders(phase)
         self.observed = Observed(statistics=self.statistics, recorders=recorders)
@@ -250,14 +246,8 @@ class Sampling:
             return
         summary, rows, resolution, begun = self.pending
         self.pending = None
-        self._add(summary, rows, resolution, self.moments, self.trace, self.history)
+        self.totals.add(summary, rows, resolution)
         self._find_offender(summary, rows, begun)
-
-    def _add(self, summary, rows: int, resolution: int, moments, trace, history) -> None:
-        mean, squares, blocks, means = map(np.asarray, summary)
-        moments.add(rows, mean, squares)
-        trace.add(np.swapaxes(blocks, 0, 1)[: rows // resolution], resolution)
-        history.add(np.swapaxes(means, 0, 1)[:rows], 1)
 
     def _find_offender(self, summary: pages.Summary, rows: int, begun: Begun | None) -> None:
         """The first invalid proposal of a page: take its steps again, up to that one."""
@@ -274,20 +264,18 @@ class Sampling:
         x, found = loop.proposals(self.programs[0], place(chains, self.devices[:1]), step)
         self.offender = np.asarray(x[int(np.argmax(found))])
 
-    def flush(self) -> tuple[Moments, Trace, Trace]:
+    def flush(self) -> Totals:
         """Moments, trace and history of the phase so far, the unfinished page included.
 
         The page itself goes on: what it holds is not merged for good until it is full.
         """
         self._merge()
-        moments = Moments((1,))
-        moments.restore(self.moments.state())
-        trace, history = self.trace.copy(), self.history.copy()
+        totals = self.totals.copy()
         if self.row:
             summary = self._summarize()
-            self._add(summary, self.row, self.resolution, moments, trace, history)
+            totals.add(summary, self.row, self.resolution)
             self._find_offender(summary, self.row, self.begun)
-        return moments, trace, history
+        return totals
 
     # -- Going on. -------------------------------------------------------------------------------
 
@@ -300,9 +288,7 @@ class Sampling:
             "chains": self.chains,
             "numbers": numbers,
             "memories": self.records.memories,
-            "moments": self.moments.state(),
-            "trace": self.trace.state(),
-            "history": self.history.state(),
+            **self.totals.state(),
             "offender": self.offender,
         }
         if self.kept is not None:
@@ -345,15 +331,13 @@ class Sampling:
         page = jax.lax.dynamic_update_slice_in_dim(page, jnp.asarray(numbers), 0, axis=row_axis)
         records = Records(Page(page), self.records.states, copied(tree["memories"]))
         self.records = place(records, self.devices, records_spec(self.observed.recorders))
-        self.moments.restore(tree["moments"])
-        self.trace.restore(tree["trace"])
-        self.history.restore(tree["history"])
+        self.totals.restore(tree)
         self.offender = tree["offender"]
         if tree.get("kept") is not None and self.thin:
             self.kept = self._room_for_states(self.thin)
             self.kept.take_up(tree["kept"])
         if tree.get("warmup_history") is not None:
-            self.warmup_history = Trace((len(self.programs), len(STEP_NUMBERS)), HISTORY)
+            self.warmup_history = pages.empty_history(len(self.programs))
             self.warmup_history.restore(tree["warmup_history"])
 
 
