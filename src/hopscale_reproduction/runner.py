@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -65,6 +65,7 @@ class Runner:
         self.store, self.profile = store, profile
         self.console = console or Console(stderr=True)
         self.stopped = False  # by Ctrl-C
+        self._found: dict[AnyCell, dict[str, Any]] = {}  # which does not change any more
         self._deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
         self.context = Context(
             folder=store.path.parent,
@@ -84,7 +85,12 @@ class Runner:
 
     def find(self, cell: AnyCell) -> dict[str, Any] | None:
         """The results of a cell; None if it was not run."""
-        return self.store.get(cell.settings())
+        if cell not in self._found:
+            found = self.store.get(cell.settings())
+            if found is None:
+                return None
+            self._found[cell] = found
+        return self._found[cell]
 
     def run(self, experiments: Sequence[Experiment]) -> list[Outcome]:
         """Run what is missing, until nothing is, or it is time to stop.
@@ -107,12 +113,7 @@ class Runner:
 
     def _work(self, tasks: "list[_Task]", work: "_Batches | _OneByOne") -> None:
         """Run what is missing of all of them: what comes after it is asked for when it is done."""
-        while True:
-            for task in tasks:
-                task.look()
-            missing = list(dict.fromkeys(cell for task in tasks for cell in task.missing))
-            if not missing or self.over:
-                break
+        while (missing := _missing(tasks)) and not self.over:
             try:
                 done = work.run(missing)
                 if not done and not self.over:
@@ -156,7 +157,8 @@ class _Task:
         runner = self._runner
         cells = self.experiment.cells(runner.profile, runner.find)
         self.cells: list[Any] = list(dict.fromkeys(cells))
-        self.missing = [cell for cell in self.cells if runner.find(cell) is None]
+        # In the order of the cells, as the keys of a dictionary are.
+        self.missing = {cell: None for cell in self.cells if runner.find(cell) is None}.keys()
         if self.line is not None:
             self.line.begin(len(self.cells), len(self.cells) - len(self.missing))
             if not self.missing:
@@ -180,10 +182,18 @@ class _Task:
         self._said = True
 
 
+def _missing(tasks: list[_Task]) -> list[Any]:
+    """The cells that experiments ask for by now and that are not done, each once."""
+    for task in tasks:
+        task.look()
+    return list(dict.fromkeys(cell for task in tasks for cell in task.missing))
+
+
 class _Batches:
     """Runs of samplers: cells of one shape side by side.
 
-    While a batch runs, the next compile, and what the last ones measured is summed up.
+    While a batch runs, the next compile, and what the last ones measured is summed up. What their
+    results ask for follows the batches that wait.
     """
 
     def __init__(self, runner: Runner, tasks: list[_Task]):
@@ -193,10 +203,9 @@ class _Batches:
 
     def run(self, cells: list[Any]) -> int:
         """Run what no other process is at; how many cells got done."""
-        compiled, waiting = collections.deque(), iter(in_turns(split(cells)))
-        threads = min(AHEAD[platform()], os.cpu_count() or 1)
-        missing = [(task, set(task.missing)) for task in self._tasks]
         self._done, self._error = 0, None
+        compiled, waiting = collections.deque(), self._waiting(cells)
+        threads = min(AHEAD[platform()], _cores())
         with _turns(TURN), ThreadPoolExecutor(threads) as ahead, ThreadPoolExecutor(1) as after:
             try:
                 while not self._runner.over and self._error is None:
@@ -205,8 +214,8 @@ class _Batches:
                     if not compiled:
                         break
                     began = time.monotonic()
-                    batch = compiled.popleft().result()
-                    shares = [(t, len(own.intersection(batch.cells))) for t, own in missing]
+                    batch = _first_done(compiled).result()
+                    shares = [(t, len(t.missing & set(batch.cells))) for t in self._tasks]
                     if not batch.run(partial(self._tick, batch, shares)):
                         break
                     self._measured.append((batch.cells, after.submit(batch.results)))
@@ -219,6 +228,17 @@ class _Batches:
         if self._error is not None:
             raise self._error
         return self._done
+
+    def _waiting(self, cells: list[Any]) -> Iterator[list[Any] | None]:
+        """Batches of these cells, then of those that results ask for; None while there are none."""
+        begun, done = set(cells), 0
+        while True:
+            yield from in_turns(split(cells))
+            while done == self._done:
+                yield None
+            done = self._done
+            cells = [cell for cell in _missing(self._tasks) if cell not in begun]
+            begun.update(cells)
 
     def _keep(self, most: int) -> None:
         """Put what batches measured into the store; wait where more than `most` are not ready."""
@@ -233,7 +253,7 @@ class _Batches:
 
     def _prepare(self, ahead: ThreadPoolExecutor, waiting: Iterator) -> "Future[Batch] | None":
         """Claim the next batch, and begin to compile it."""
-        for cells in waiting:
+        while cells := next(waiting):
             keys = {digest(cell.settings()): cell for cell in cells}
             mine = self._store.claim(keys)
             if mine:
@@ -248,6 +268,21 @@ class _Batches:
             if task.line is not None and share:
                 task.line.advance(share * steps / (batch.warmup + batch.draws))
         return not self._runner.over
+
+
+def _first_done(compiled: "collections.deque[Future[Batch]]") -> "Future[Batch]":
+    """Take out the first that is compiled: a program that takes long does not hold up others."""
+    wait(compiled, return_when=FIRST_COMPLETED)
+    future = next(future for future in compiled if future.done())
+    compiled.remove(future)
+    return future
+
+
+def _cores() -> int:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not everywhere
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextmanager

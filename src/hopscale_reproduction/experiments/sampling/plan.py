@@ -28,13 +28,18 @@ from hopscale_reproduction.values import metric
 
 LOWEST_RATE = 0.03
 NEIGHBOURS = 2  # rates on either side of the best that must be done
-# Chains of a grid that are shorter than those of X-1 and AX. Where jump distances are known to a
-# thousandth after 20,000 draws, and each of 50 rates would take a GPU seconds: the largest sizes.
-# For the FHMM this is also the length that the printed effective sample sizes imply.
+# Warm-up and draws of grids whose chains are shorter than those of X-1 and AX: at the largest sizes,
+# where jump distances are known to a thousandth after 20,000 draws and each of 50 rates would take a
+# GPU seconds. For Bernoulli and the FHMM, 20,000 draws are also what the printed effective sample
+# sizes imply. The random walk is as long as elsewhere: its sample sizes depend on the length, and it
+# forgets its first state slowly.
 GRID_LENGTHS = {
-    **{("fhmm", 4000, sampler): 40_000 for sampler in ("rwm", "gwg", "lbp")},
-    # The random walk's sample sizes depend on the length, and its steps cost little.
-    **{("ising", 100, sampler): 40_000 for sampler in ("gwg", "lbp")},
+    **{
+        (model, SIZES[model][-1], sampler): (10_000, 20_000)
+        for model in ("bernoulli", "ising", "fhmm")
+        for sampler in ("gwg", "lbp")
+    },
+    ("fhmm", 4000, "rwm"): (20_000, 20_000),
 }
 
 
@@ -147,8 +152,9 @@ def grid(
         return []
     rates = [found["acceptance"] - step * k for k in range(1, int(1 / step))]
     best = BEST_RATE[single.sampler]
-    length = GRID_LENGTHS.get((single.model, single.size, single.sampler))
-    at_rate = single if length is None else single.but(warmup=length // 2, draws=length // 2)
+    stated = (single.warmup, single.draws)
+    warmup, draws = GRID_LENGTHS.get((single.model, single.size, single.sampler), stated)
+    at_rate = single.but(warmup=warmup, draws=draws)
     row = [
         at_rate.but(rate=round(rate, 4), role=GRID)
         for rate in rates
