@@ -28,11 +28,11 @@ from hopscale_reproduction.values import metric
 
 LOWEST_RATE = 0.03
 NEIGHBOURS = 2  # rates on either side of the best that must be done
-# Warm-up and draws of grids whose chains are shorter than those of X-1 and AX: at the largest sizes,
-# where jump distances are known to a thousandth after 20,000 draws and each of 50 rates would take a
-# GPU seconds. For Bernoulli and the FHMM, 20,000 draws are also what the printed effective sample
-# sizes imply. The random walk is as long as elsewhere: its sample sizes depend on the length, and it
-# forgets its first state slowly.
+# Warm-up and draws of grids whose chains are shorter than those of X-1 and AX: at the largest
+# sizes, where jump distances are known to a thousandth after 20,000 draws and each of 50 rates
+# would take seconds of a GPU. For Bernoulli and the FHMM, 20,000 draws are also what the printed
+# effective sample sizes imply. The random walk is as long as elsewhere: its sample sizes depend on
+# the length, and it forgets its first state slowly.
 GRID_LENGTHS = {
     **{
         (model, SIZES[model][-1], sampler): (10_000, 20_000)
