@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -128,6 +129,48 @@ def test_what_was_run_is_kept_when_one_cannot_be_summed_up(tmp_path, monkeypatch
         kept = {row["settings"]["seed"] for row in store.rows("run")}
         assert 0 in kept
         assert 3 not in kept
+
+
+def test_a_program_that_takes_long_to_compile_does_not_hold_up_others(tmp_path, monkeypatch):
+    """The first is not compiled before all others have run."""
+    kind, ran, others = one_by_one(monkeypatch), [], threading.Event()
+
+    class Slow(kind):
+        def __init__(self, cells, size):
+            if cells[0].seed == 0 and not others.wait(60):
+                raise TimeoutError("the others wait for the first")
+            super().__init__(cells, size)
+
+        def run(self, tick):
+            ran.append(self.cells[0].seed)
+            if len(ran) == 3:
+                others.set()
+            return super().run(tick)
+
+    monkeypatch.setattr(runner, "Batch", Slow)
+    monkeypatch.setitem(runner.AHEAD, "cpu", 2)
+    monkeypatch.setattr(runner, "_cores", lambda: 2)
+    with Store(tmp_path / "s.sqlite") as store:
+        assert Runner(store, "quick").run([many(4)])[0].complete
+    assert sorted(ran[:3]) == [1, 2, 3]
+    assert ran[3:] == [0]
+
+
+def test_what_results_ask_for_does_not_wait_for_the_other_batches(tmp_path, monkeypatch):
+    """Of five cells each has a grid: the first grids come before the last cells are summed up."""
+    one_by_one(monkeypatch)
+    rounds, usual = [], runner._Batches.run
+
+    def counted(self, cells):
+        rounds.append(len(cells))
+        return usual(self, cells)
+
+    monkeypatch.setattr(runner._Batches, "run", counted)
+    with Store(tmp_path / "s.sqlite") as store:
+        outcome = Runner(store, "quick").run([tiny(range(5))])[0]
+        assert outcome.complete
+    assert rounds[0] == 5
+    assert sum(rounds[1:]) < outcome.cells - 5  # some of the grids' cells came in the first round
 
 
 def test_time_can_be_limited(tmp_path):
