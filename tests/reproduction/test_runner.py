@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import hopscale as hs
 from hopscale import cli
 from hopscale.paper import instances
-from hopscale_reproduction import experiments, runner
+from hopscale_reproduction import experiments, runner, schedule
 from hopscale_reproduction.cells import digest, table_cell
 from hopscale_reproduction.experiment import Experiment
 from hopscale_reproduction.experiments import EXPERIMENTS, finite, named
@@ -77,8 +77,8 @@ def test_results_do_not_depend_on_what_ran_before(tmp_path):
 def test_long_and_short_batches_take_turns():
     cell = table_cell("bernoulli", 20, "C2", "lbp", "barker", **TINY)
     batches = [[cell.but(size=size)] for size in (30, 10, 50, 20, 40)]
-    assert [batch[0].size for batch in runner.in_turns(batches)] == [50, 10, 40, 20, 30]
-    assert runner.in_turns([]) == []
+    assert [batch[0].size for batch in schedule.in_turns(batches)] == [50, 10, 40, 20, 30]
+    assert schedule.in_turns([]) == []
 
 
 def one_by_one(monkeypatch):
@@ -105,7 +105,7 @@ def test_what_was_run_is_kept_when_the_next_cannot_be_compiled(tmp_path, monkeyp
         ran.append(cells)
         return kind(cells, size)
 
-    monkeypatch.setattr(runner, "Batch", broken)
+    monkeypatch.setattr(schedule, "Batch", broken)
     with Store(tmp_path / "s.sqlite") as store:
         with pytest.raises(MemoryError, match="no room"):
             Runner(store, "quick").run([many(8)])
@@ -147,9 +147,9 @@ def test_a_program_that_takes_long_to_compile_does_not_hold_up_others(tmp_path, 
                 others.set()
             return super().run(tick)
 
-    monkeypatch.setattr(runner, "Batch", Slow)
-    monkeypatch.setitem(runner.AHEAD, "cpu", 2)
-    monkeypatch.setattr(runner, "_cores", lambda: 2)
+    monkeypatch.setattr(schedule, "Batch", Slow)
+    monkeypatch.setitem(schedule.AHEAD, "cpu", 2)
+    monkeypatch.setattr(schedule, "_cores", lambda: 2)
     with Store(tmp_path / "s.sqlite") as store:
         assert Runner(store, "quick").run([many(4)])[0].complete
     assert sorted(ran[:3]) == [1, 2, 3]
@@ -159,13 +159,13 @@ def test_a_program_that_takes_long_to_compile_does_not_hold_up_others(tmp_path, 
 def test_what_results_ask_for_does_not_wait_for_the_other_batches(tmp_path, monkeypatch):
     """Of five cells each has a grid: the first grids come before the last cells are summed up."""
     one_by_one(monkeypatch)
-    rounds, usual = [], runner._Batches.run
+    rounds, usual = [], schedule.Batches.run
 
     def counted(self, cells):
         rounds.append(len(cells))
         return usual(self, cells)
 
-    monkeypatch.setattr(runner._Batches, "run", counted)
+    monkeypatch.setattr(schedule.Batches, "run", counted)
     with Store(tmp_path / "s.sqlite") as store:
         outcome = Runner(store, "quick").run([tiny(range(5))])[0]
         assert outcome.complete
