@@ -101,6 +101,41 @@ def test_zero_density_start_is_refused():
         hs.sample(target, **START)
 
 
+def between(low, high):
+    """Uniform over 12 bits of which so many are one."""
+
+    def log_density(x):
+        ones = jnp.sum(x)
+        return jnp.where((ones >= low) & (ones <= high), 0.0, -jnp.inf)
+
+    return hs.LogDensity(log_density, (12,), ratios="exact")
+
+
+def test_a_chain_starts_where_it_can():
+    """One random state in five is possible: others are drawn for the chains that need them."""
+    target, few = between(2, 4), {"chains": 20, "warmup": 0, "draws": 1, "progress": False}
+    run = hs.sample(target, hs.RWM(), key=3, **few)
+    ones = run.last.sum(axis=-1)
+    assert ((ones >= 2) & (ones <= 4)).all()
+    assert run.invalid == 0
+    _, again = hs.sample_many(target, hs.RWM(), keys=[2, 3], **few)
+    assert (again.last == run.last).all()
+
+
+def test_chains_share_starts_that_are_hard_to_find():
+    """One state in 315 is possible: a hundred tries find some, not one for each chain."""
+    few = {"chains": 50, "warmup": 0, "draws": 1, "progress": False}
+    runs = hs.sample_many(between(11, 12), hs.RWM(), keys=range(3), scale=hs.Fixed(12), **few)
+    for run in runs:
+        assert (run.last.sum(axis=-1) >= 11).all()
+        assert 1 < len(np.unique(run.last, axis=0)) < 13
+
+
+def test_starts_that_cannot_be_found_are_an_error():
+    with pytest.raises(ValueError, match=r"100 random states were tried for each. Pass starting"):
+        hs.sample(between(13, 13), hs.RWM(), chains=3, warmup=2, draws=2, progress=False)
+
+
 @pytest.mark.parametrize("implementation", ["auto", "reference"])
 def test_impossible_moves_are_rejections_not_errors(implementation):
     target = hs.LogDensity(

@@ -106,3 +106,36 @@ def test_targets_without_pairs_are_annealed_by_lbp():
 def test_settings_that_cannot_work_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         hs.optimize(GLASS, **settings)
+
+
+def chosen(low, high):
+    """Between so many of 20 items, whose values are 0 to 19; the best choice is the last ones."""
+
+    def log_density(x):
+        count = jnp.sum(x)
+        value = 0.3 * jnp.sum(x * jnp.arange(20.0))
+        return jnp.where((count >= low) & (count <= high), value, -jnp.inf)
+
+    return hs.LogDensity(log_density, 20)
+
+
+def test_a_constraint_that_few_random_states_keep():
+    """One in fifty: rounds begin at states that keep it, which also say how to anneal."""
+    found = hs.optimize(chosen(3, 5), seconds=0.5, progress=False)
+    assert found.log_prob == pytest.approx(0.3 * (15 + 16 + 17 + 18 + 19))
+    assert found.betas[0] < found.betas[1]
+
+
+def test_a_constraint_that_no_random_state_keeps_is_an_error():
+    with pytest.raises(ValueError, match=r"100 random states were tried.*`init`"):
+        hs.optimize(chosen(21, 22), seconds=0.1, progress=False)
+
+
+def test_rounds_begin_where_they_are_told():
+    start = (np.arange(20) < 2).astype(int)
+    found = hs.optimize(chosen(1, 2), seconds=0.5, init=start, progress=False)
+    assert found.log_prob == pytest.approx(0.3 * (18 + 19))
+    with pytest.raises(ValueError, match=r"-inf for 64 of 64 chains.*\. Pass starting"):
+        hs.optimize(chosen(1, 2), seconds=0.1, init=np.ones(20, int), progress=False)
+    with pytest.raises(ValueError, match=r"init must have the target's shape \(20,\)"):
+        hs.optimize(chosen(1, 2), seconds=0.1, init=np.ones(19, int), progress=False)

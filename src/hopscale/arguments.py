@@ -1,18 +1,22 @@
 """What a user passes to `sample`: what was needed, what came, what to do."""
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
 from hopscale.devices import Devices
 from hopscale.kernels.kernel import ChainState, Kernel
+from hopscale.loop import Chains
 from hopscale.ratios import STATES
 from hopscale.target import State, Target, check_values
 from hopscale.tune import Tuner
 from hopscale.validate import InvalidDensityError, array, count, instance, kind_of
 
+ATTEMPTS = 100  # at a state of positive density for a chain to start from
 MOST_STEPS = 2**31 - 2**12  # step numbers are 32-bit integers
 
 
@@ -100,6 +104,11 @@ def random_states(target: Target, number: int, key: Key[Array, ""]) -> np.ndarra
     return generator.integers(0, below, shape, target.state_dtype)
 
 
+def for_attempt(key: Key[Array, ""], attempt: int) -> Key[Array, ""]:
+    """The key of attempt number n at a starting state: that of the first is the key itself."""
+    return jax.random.fold_in(key, attempt) if attempt else key
+
+
 def initial_states(
     target: Target, kernel: Kernel, chains: int, init: Any, key: Key[Array, ""]
 ) -> State:
@@ -133,7 +142,38 @@ def states_to_compare(
     return initial_states(target, kernel, number, init, jax.random.key(0))
 
 
-def finite_start(chains: ChainState, target: Target) -> None:
+def begin_where_possible(
+    begin: Callable[[State], Chains], x: State, others: Callable[[int], State] | None
+) -> Chains:
+    """Chains at their first states: at others, if there are, where the density is zero.
+
+    Args:
+        begin: evaluates first states.
+        others: by the number of the attempt. Chains for which all are impossible begin where
+            other chains do.
+    """
+    chains = begin(x)
+    for attempt in range(1, ATTEMPTS + 1):
+        zero = np.asarray(chains.states.log_prob) == -np.inf
+        if others is None or not zero.any():
+            break
+        fresh = others(attempt) if attempt < ATTEMPTS else _of_possible_chains(x, zero)
+        x = jnp.where(zero.reshape(zero.shape + (1,) * (x.ndim - zero.ndim)), fresh, x)
+        chains = begin(x)
+    return chains
+
+
+def _of_possible_chains(x: State, zero: np.ndarray) -> np.ndarray:
+    """States of the chains that have possible ones, in turns."""
+    possible_first = np.argsort(zero, axis=-1, kind="stable")
+    number = np.maximum(np.sum(~zero, axis=-1, keepdims=True), 1)
+    chosen = np.take_along_axis(possible_first, np.arange(zero.shape[-1]) % number, axis=-1)
+    axis = zero.ndim - 1
+    chosen = chosen.reshape(chosen.shape + (1,) * (x.ndim - zero.ndim))
+    return np.take_along_axis(np.asarray(x), chosen, axis=axis)
+
+
+def finite_start(chains: ChainState, target: Target, given: bool = True) -> None:
     """Raise if a chain starts where the density is zero or not a number."""
     x = np.asarray(chains.x).reshape(-1, *target.shape)
     log_prob = np.asarray(chains.log_prob).reshape(-1)
@@ -141,6 +181,8 @@ def finite_start(chains: ChainState, target: Target) -> None:
     if bad.size:
         chain = int(bad[0])
         advice = "Pass starting states in `init`."
+        if not given and np.any(log_prob == -np.inf):
+            advice = f"{ATTEMPTS} random states were tried for each. {advice}"
         if np.all(np.isnan(log_prob)):  # other states would not help
             advice = (
                 "It is not a number at any of them: look for 0 / 0, inf - inf or the logarithm of "

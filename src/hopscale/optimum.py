@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from hopscale.kernels import LBP, Gibbs
 from hopscale.kernels.kernel import Kernel
 from hopscale.loop import Program
 from hopscale.results import describe
-from hopscale.target import Target
+from hopscale.target import State, Target
 from hopscale.targets.powered import Powered
 from hopscale.temperatures import beta_range
 from hopscale.tune import fitted
@@ -99,6 +100,7 @@ def optimize(
     kernel: Kernel | None = None,
     chains: int = 64,
     betas: tuple[float, float] | None = None,
+    init: Any = None,
     key: int | Key[Array, ""] = 0,
     progress: bool = True,
 ) -> Optimum:
@@ -114,6 +116,8 @@ def optimize(
         kernel: how. None: Metropolis sweeps where the target has pairwise terms, else LBP.
         chains: side by side.
         betas: where a round begins and ends. None: estimated from changes of one site.
+        init: where the chains of each round begin: one state for all, or one for each chain. None:
+            random states, drawn again where the density is zero.
         key: a seed or a JAX key.
         progress: show a progress bar where there is a terminal.
 
@@ -128,9 +132,13 @@ def optimize(
     if betas is not None:
         _check_betas(betas)
     key = validate.as_key(key)
-    target, _ = ratios.settle(target, arguments.states_to_compare(target, kernel))
-    low, high = beta_range(target) if betas is None else betas
-    job = Rounds(target, kernel, chains, (low, high), key, seconds)
+    target, _ = ratios.settle(target, arguments.states_to_compare(target, kernel, init, chains))
+    if betas is None:
+        given = (
+            init if init is None else arguments.initial_states(target, kernel, chains, init, key)
+        )
+        betas = beta_range(target, x=given)
+    job = Rounds(target, kernel, chains, betas, init, key, seconds)
     outcome = host.drive(job, progress=progress)
     if outcome == "interrupted":
         raise Interrupted("stopped by Ctrl-C; .partial holds the best state so far", job.result())
@@ -146,23 +154,24 @@ def _check_betas(betas: Any) -> None:
 class Rounds:
     """Annealing after annealing, until the time is over: a `host.Job`."""
 
-    def __init__(self, target, kernel, chains: int, betas, key, seconds: float):
+    def __init__(self, target, kernel, chains: int, betas, init, key, seconds: float):
         self.key_start, key_run = jax.random.split(key)
         powered = Powered(target, betas[0])
         tuner = fitted(None, kernel.scale_range(powered), moving=True)
         self.program = Program(key=key_run, target=powered, kernel=kernel, tuner=tuner)
         self.target, self.chains_each, self.betas, self.seconds = target, chains, betas, seconds
         self.best, self.step, self.rounds, self.history = nothing_yet(target), 0, 0, []
-        self.length = FIRST_ROUND
+        self.length, self.init = FIRST_ROUND, init
         self._begin_round()
+        arguments.finite_start(self.chains.states, target, given=init is not None)
         self._take(0)  # compiles
         self.began = self.round_began = time.perf_counter()
 
     def _begin_round(self) -> None:
-        key = jax.random.fold_in(self.key_start, self.rounds)
-        kernel = self.program.kernel
-        x = arguments.initial_states(self.target, kernel, self.chains_each, None, key)
-        self.chains = begin(self.program, x)
+        others = self._starts if self.init is None else None
+        self.chains = arguments.begin_where_possible(
+            partial(begin, self.program), self._starts(0), others
+        )
         low, high = self.betas
         self.schedule = Schedule(
             betas=jnp.geomspace(low, high, BETAS, dtype=self.target.dtype),
@@ -172,6 +181,11 @@ class Rounds:
         self.round_ends = self.step + self.length
         self.round_began = time.perf_counter()
         self.rounds += 1
+
+    def _starts(self, attempt: int) -> State:
+        key = arguments.for_attempt(jax.random.fold_in(self.key_start, self.rounds), attempt)
+        kernel = self.program.kernel
+        return arguments.initial_states(self.target, kernel, self.chains_each, self.init, key)
 
     def _take(self, steps: int) -> None:
         first, steps_ = jnp.asarray(self.step, jnp.int32), jnp.asarray(steps, jnp.int32)

@@ -143,22 +143,19 @@ class Plan:
 
     def begin(self, compiled: bool = True) -> Sampling:
         """The run before its first step, compiled unless that is to wait for the first one."""
-        programs, states, watched = [], [], []
+        programs, watched = [], []
         for target, key, tuner, functions in zip(
             self.targets, self.keys, self.tuners, self.functions, strict=True
         ):
-            key_init, key_origin, key_run = jax.random.split(key, 3)
+            _, key_origin, key_run = jax.random.split(key, 3)
             programs.append(Program(key=key_run, target=target, kernel=self.kernel, tuner=tuner))
-            states.append(
-                arguments.initial_states(target, self.kernel, self.chains, self.init, key_init)
-            )
             default = _default_functions(target, key_origin) if self.defaults else {}
             watched.append({**default, **functions})
         check_alike(programs)
         one_chain = _one_chain(programs[0], self.chains)  # of the others, too
         return Sampling(
             programs,
-            states,
+            self._starts(),
             [Statistics(functions, *one_chain) for functions in watched],
             {**self.recorders, **_own_recorders(self.kernel)},
             self.warmup,
@@ -166,7 +163,16 @@ class Plan:
             self.thin,
             compiled,
             self.devices,
+            self._starts if self.init is None else None,
         )
+
+    def _starts(self, attempt: int = 0) -> State:
+        """Where the chains of each run start; other states at each attempt, if none were given."""
+        found = []
+        for target, key in zip(self.targets, self.keys, strict=True):
+            key = arguments.for_attempt(jax.random.split(key, 3)[0], attempt)
+            found.append(arguments.initial_states(target, self.kernel, self.chains, self.init, key))
+        return jnp.stack(found) if len(found) > 1 else found[0]
 
 
 def _size(recorder: Recorder, target: Target, chains: int) -> int:

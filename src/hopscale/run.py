@@ -66,7 +66,7 @@ def sample(
             cross from mode to mode. All that is drawn and recorded is of the coldest level, the
             target; `run.tempering` has the rest, log Z among it.
         init: where chains start: one state for all, or one for each chain. None: random states,
-            each value equally likely.
+            each value equally likely; those of zero density are drawn again, up to a hundred times.
         keep: which states to return in `run.draws`: "all", "last", or n for every n-th.
             None keeps statistics only, and memory does not grow with the run.
         checkpoint: a file that is written every two minutes. If it is there, the run goes on from

@@ -5,7 +5,7 @@ that are full, states that are kept, and all it takes to go on.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -49,7 +49,7 @@ class Sampling:
 
     Args:
         programs: one for each run, all of one shape.
-        x: where the chains of each run start.
+        x: where chains start, with one more axis in front if there are several runs.
         statistics: one for each run.
         recorders: by name, the same for all runs.
         warmup, draws: steps.
@@ -57,12 +57,14 @@ class Sampling:
         compiled: evaluate the first states and compile now. False leaves that to `restore` and to
             the first step.
         devices: among which the chains of one run are shared out; none: JAX's default.
+        others: other states to start from, by the number of the attempt, in place of those where
+            the density is zero; None: those are an error.
     """
 
     def __init__(
         self,
         programs: list[Program],
-        x: Sequence[State],
+        x: State,
         statistics: list[Statistics],
         recorders: Mapping[str, Recorder],
         warmup: int,
@@ -70,23 +72,26 @@ class Sampling:
         thin: int | None,
         compiled: bool = True,
         devices: Devices = (),
+        others: Callable[[int], State] | None = None,
     ):
         began = time.perf_counter()
         self.programs, self.many = programs, len(programs) > 1
         self.devices, self.mesh = devices, mesh_of(devices)
         self.program = place(stack(programs) if self.many else programs[0], devices)
-        self.target, self.chains_each = programs[0].target, len(x[0])
+        self.target, self.chains_each = programs[0].target, x.shape[int(self.many)]
         self.statistics = place(stack(statistics) if self.many else statistics[0], devices)
         self.names = statistics[0].names
         self.recorders = dict(recorders)
         self.warmup, self.draws, self.thin = warmup, draws, thin
         self.rows = pages.page_rows(self.chains_each)
-        self.start = (jnp.stack(x) if self.many else x[0], self.many)
+        self.start = (x, self.many)
         self.compiled = compiled
         if compiled:
             compile_for(start, self.program, *self.start, self.mesh)
-            self.chains = start(self.program, *self.start, self.mesh)
-            arguments.finite_start(self.chains.states, self.target)
+            self.chains = arguments.begin_where_possible(
+                lambda x: start(self.program, x, self.many, self.mesh), self.start[0], others
+            )
+            arguments.finite_start(self.chains.states, self.target, given=others is None)
         self.step = self.invalid_in_warmup = 0
         self.offender: np.ndarray | None = None
         self.warmup_history: Trace | None = None

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hopscale.arguments import ATTEMPTS
 from hopscale.ratios import evaluation_operations
 from hopscale.target import State, Target
 
@@ -20,21 +21,21 @@ OPERATIONS = 2e10  # of all evaluations together, about: seconds
 ROUNDING = 10.0  # resolutions of a number: less, beside the largest change, is nothing
 
 
-def beta_range(target: Target, seed: int = 0) -> tuple[float, float]:
+def beta_range(target: Target, seed: int = 0, x: Any = None) -> tuple[float, float]:
     r"""Inverse temperatures between which a target freezes, from changes of one site at optima.
 
-    Random states descend to where no change of a site is better. Every change from there has a
-    cost c, and is taken with probability $e^{-\beta c}$. At the first beta, half of the costliest
-    are taken. At the last, what those of a state (each 200 of them, where there are more) cost on
-    average, $\sum c\, e^{-\beta c}$, is next to nothing beside a cheap one. Random states would
-    not tell: far from optima, a penalty makes every change cost many times what the changes cost
-    that are left to decide in the end.
+    Random states, or those of `x`, descend to where no change of a site is better. Every change
+    from there has a cost c, and is taken with probability $e^{-\beta c}$. At the first beta, half
+    of the costliest are taken. At the last, what those of a state (each 200 of them, where there
+    are more) cost on average, $\sum c\, e^{-\beta c}$, is next to nothing beside a cheap one.
+    Random states would not tell: far from optima, a penalty makes every change cost many times
+    what the changes cost that are left to decide in the end.
     """
     from scipy.optimize import brentq  # takes long to import
 
     rng = np.random.default_rng(seed)
-    below, (number, descents) = np.asarray(target.num_states_by_site), _effort(target)
-    x = rng.integers(0, below, (number, *target.shape)).astype(target.state_dtype)
+    number, descents = _effort(target)
+    x = _possible_states(target, number, rng) if x is None else np.asarray(x)[:number]
     first, ratios = _descended(target, x, descents, rng)
     noise = _noise(target, first)
     costs = -ratios[np.isfinite(ratios)]
@@ -52,6 +53,18 @@ def beta_range(target: Target, seed: int = 0) -> tuple[float, float]:
 
     log_cold: Any = brentq(excess, np.log(hot), np.log(coldest))
     return float(hot), float(np.exp(log_cold))
+
+
+def _possible_states(target: Target, number: int, rng: np.random.Generator) -> np.ndarray:
+    """Random states, drawn again where the density is zero."""
+    below, shape = np.asarray(target.num_states_by_site), (number, *target.shape)
+    x = rng.integers(0, below, shape).astype(target.state_dtype)
+    for _ in range(1, ATTEMPTS):
+        zero = _evaluated(target, x)[0] == -np.inf
+        if not zero.any():
+            break
+        x = _where(zero, rng.integers(0, below, shape).astype(target.state_dtype), x)
+    return x
 
 
 def _effort(target: Target) -> tuple[int, int]:
