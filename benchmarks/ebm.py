@@ -35,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hopscale as hs
-from hopscale.compiling import compiled
+from hopscale.engine.compiling import compiled
 from hopscale.learn import EBM, PCD, ResNet, checkpoint, packing, pcd
 from hopscale.learn.health import RECORDED
 

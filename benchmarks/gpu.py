@@ -29,7 +29,7 @@ import numpy as np
 import hopscale as hs
 from hopscale.bench import step_milliseconds
 from hopscale.native import gpu, reference
-from hopscale.plan import Plan
+from hopscale.runs.plan import Plan
 
 SHAPES = [(100, 800), (100, 2500), (100, 5000), (100, 10_000), (4000, 10_000)]
 CHOICES = [(100, 800), (100, 10_000), (4000, 10_000), (100, 65_536), (4, 10**6)]

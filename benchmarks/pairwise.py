@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import hopscale as hs
-from hopscale import lattice
-from hopscale.anneal import Schedule, anneal, begin, nothing_yet
-from hopscale.loop import Program
+from hopscale.annealing.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.engine.loop import Program
+from hopscale.graphs import lattice
 from hopscale.targets.powered import Powered
 from hopscale.tune import fitted
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hopscale as hs
-from hopscale.choose import choose
+from hopscale.runs.choose import choose
 
 RNG = np.random.default_rng(0)
 

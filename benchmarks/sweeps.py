@@ -34,7 +34,7 @@ def signs(shape) -> np.ndarray:
 
 
 def glass(scale: float, side: int = 32) -> hs.Target:
-    from hopscale import lattice
+    from hopscale.graphs import lattice
 
     i, j = lattice.bonds((side, side))
     return hs.Pairwise((i, j, scale * signs(len(i))))

@@ -126,7 +126,7 @@ class Worker:
 
     def write_model(self, shape: tuple[int, ...]) -> None:
         """Averaged weights and samples, for `hopscale evaluate`: a third as large."""
-        from hopscale import storage
+        from hopscale.disk import storage
         from hopscale.learn import checkpoint
 
         found = checkpoint.latest(self.folder / "run")

@@ -32,7 +32,7 @@ import numpy as np
 from tuning_report import append, figure, key_of, read, table
 
 import hopscale as hs
-from hopscale import loop
+from hopscale.engine import loop
 from hopscale.tune import fitted
 from hopscale_reproduction.design import SIZES
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hopscale import files, storage
+from hopscale.disk import files, storage
 from hopscale_reproduction.cells import digest
 from hopscale_reproduction.rows import Row
 from hopscale_reproduction.store import Store
@@ -284,7 +284,7 @@ RUN = """
 import sys
 import numpy as np
 import hopscale as hs
-from hopscale import host
+from hopscale.runs import host
 host.drive.__kwdefaults__["save_seconds"] = 0.05
 print("ready", flush=True)
 target = hs.Ising(np.linspace(-0.3, 0.3, 36).reshape(6, 6), 0.15)

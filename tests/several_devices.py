@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import hopscale as hs
-from hopscale import host, loop
+from hopscale.engine import loop
 from hopscale.record import Recorder
+from hopscale.runs import host
 from runs import TARGET, same
 from test_invalid import with_value
 

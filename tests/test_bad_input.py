@@ -201,5 +201,5 @@ for name in ("Adaptive rate=None", "Tuned rate=None"):
 @pytest.mark.parametrize("name", CASES)
 def test_arguments_of_the_wrong_kind_are_refused(name, monkeypatch):
     for function in ("start", "advance"):
-        monkeypatch.setattr(f"hopscale.sampling.{function}", None)  # nothing is compiled
+        monkeypatch.setattr(f"hopscale.runs.sampling.{function}", None)  # nothing is compiled
     CASES[name].check()

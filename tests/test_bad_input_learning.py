@@ -204,7 +204,7 @@ def test_what_cannot_work_is_refused(name, monkeypatch, tmp_path):
 
 def written(kind: str):
     """A file of each kind that is read, of another kind."""
-    from hopscale import storage
+    from hopscale.disk import storage
 
     return lambda path: storage.write(path, kind, {}, {"x": np.zeros(3)})
 

@@ -221,7 +221,7 @@ def test_what_cannot_work_is_refused(name, monkeypatch):
 
 
 def test_ctrl_c_stops_a_comparison(monkeypatch):
-    from hopscale import comparison
+    from hopscale.runs import comparison
 
     monkeypatch.setattr(comparison.host, "drive", lambda *_, **__: "interrupted")
     monkeypatch.setattr(comparison.Plan, "begin", lambda plan: plan)

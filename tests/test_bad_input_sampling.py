@@ -287,7 +287,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_cannot_work_is_refused(name, monkeypatch):
     for function in ("start", "advance"):
-        monkeypatch.setattr(f"hopscale.sampling.{function}", None)  # nothing is compiled
+        monkeypatch.setattr(f"hopscale.runs.sampling.{function}", None)  # nothing is compiled
     CASES[name].check()
 
 

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import hopscale as hs
 from diabetes import diabetes
-from hopscale import comparison
-from hopscale.choose import choose
 from hopscale.cli import app
+from hopscale.runs import comparison
+from hopscale.runs.choose import choose
 from small import small_rbm, small_targets
 
 RNG = np.random.default_rng(3)
@@ -51,7 +51,7 @@ def test_the_target_says_which_kernel(name):
 
 
 def test_where_sweeps_are_not_in_cpp_many_turns_are_too_many(monkeypatch):
-    monkeypatch.setattr("hopscale.choose._swept_by_kernels", lambda: False)
+    monkeypatch.setattr("hopscale.runs.choose._swept_by_kernels", lambda: False)
     assert choose(DENSE).kernel == hs.LBP()
     assert "80 turns" in choose(DENSE).reason
     assert choose(SPARSE).kernel == hs.Gibbs()

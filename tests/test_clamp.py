@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.choose import choose
 from hopscale.move import apply
+from hopscale.runs.choose import choose
 from hopscale.select import listed
 from hopscale.targets.powered import Powered
 from small import small_rbm, small_targets

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hopscale.compiling import compile_for, compiled
+from hopscale.engine.compiling import compile_for, compiled
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 

@@ -11,7 +11,7 @@ import pytest
 
 import hopscale as hs
 import several_devices
-from hopscale import arguments
+from hopscale.runs import arguments
 from runs import SETTINGS, TARGET, same
 
 SAME = (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopscale import diagnostics
-from hopscale.pages import Trace
+from hopscale.engine.pages import Trace
 
 
 def autoregressive(rho, chains, n, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.results import describe
+from hopscale.results.run import describe
 from small import FALSE_ALARM, small_targets
 
 BALANCES = ("barker", "sqrt", "min", "max")

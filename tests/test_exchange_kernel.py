@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.choose import choose
 from hopscale.kernels import exchange
 from hopscale.models import Slab, VariableSelection
+from hopscale.runs.choose import choose
 from small import small_targets
 
 

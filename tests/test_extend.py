@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import pages, validate
+from hopscale import validate
+from hopscale.engine import pages
 from runs import SETTINGS, TARGET, same
 from small import small_rbm
 from test_run import EVERYTHING

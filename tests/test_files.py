@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscale import files
+from hopscale.disk import files
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
 
@@ -144,7 +144,7 @@ def test_links_are_followed(tmp_path, old):
 
 KILLED = """
     import os, signal, sys
-    from hopscale import files
+    from hopscale.disk import files
     with files.replacing(sys.argv[1]) as file:
         file.write(b"half")
         file.flush()
@@ -232,7 +232,7 @@ def test_a_lock_needs_a_folder(tmp_path):
 
 HOLDER = """
     import sys, time
-    from hopscale import files
+    from hopscale.disk import files
     with files.exclusive(sys.argv[1], "it"):
         print("held", flush=True)
         time.sleep(60)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hopscale.graph import make_graph, no_pairs, read_pairs
+from hopscale.graphs.graph import make_graph, no_pairs, read_pairs
 from hopscale.native import sweeps as plain
 from hopscale.native.pallas import sweeps
 

@@ -17,7 +17,7 @@ import optax
 import pytest
 
 import hopscale as hs
-from hopscale.identity import differences, identity
+from hopscale.disk.identity import differences, identity
 
 
 def same(a, b):
@@ -140,7 +140,7 @@ SCRIPT = """
     import json, sys
     sys.path.insert(0, sys.argv[1])
     import test_identity
-    from hopscale.identity import identity
+    from hopscale.disk.identity import identity
     member = lambda x: x in {"red", "green", "blue"}
     print(json.dumps([identity(x) for x in [*test_identity.PAIRS.values(), member]]))
 """

@@ -6,7 +6,7 @@ import pytest
 
 import hopscale as hs
 from hopscale.kernels.metropolis import SHORT_STEPS
-from hopscale.results import describe
+from hopscale.results.run import describe
 from runs import errors_away, most_errors
 from small import small_rbm, small_targets
 

@@ -12,9 +12,9 @@ import pytest
 
 import hopscale as hs
 from annealed import ERRORS, SHAPE, model, off
-from hopscale import host
 from hopscale.learn import LogZ, annealing, log_likelihood, log_z, reliable
 from hopscale.learn.log_weights import log_mean
+from hopscale.runs import host
 
 
 class OneSite(hs.Kernel):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import files
+from hopscale.disk import files
 from hopscale.learn import MLP, PCD, CheckpointError, checkpoint, load_model, train_ebm
 from test_learn_pcd import DATA, SHAPE, SMALL, model, same, train
 

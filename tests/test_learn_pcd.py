@@ -289,7 +289,7 @@ def test_uint8_that_holds_bits_holds_bits():
 
 def test_programs_from_a_cache_do_without_graphs(tmp_path, monkeypatch):
     """cuDNN fails in a CUDA graph of a program that was not compiled in this process."""
-    from hopscale import compiling
+    from hopscale.engine import compiling
 
     before = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     double = compiling.compiled()(lambda x: 2 * x)

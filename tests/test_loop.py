@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import loop
+from hopscale.engine import loop
 from hopscale.tune import fitted
 from runs import SETTINGS, TARGET, same
 from small import small_rbm

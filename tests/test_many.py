@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.results import describe
+from hopscale.results.run import describe
 from runs import TARGET, alike
 from small import small_rbm
 

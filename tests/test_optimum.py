@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.anneal import Schedule, anneal, begin, nothing_yet
-from hopscale.loop import Program
+from hopscale.annealing.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.annealing.temperatures import EXCESS, beta_range
+from hopscale.engine.loop import Program
 from hopscale.targets.powered import Powered
-from hopscale.temperatures import EXCESS, beta_range
 from hopscale.tune import fitted
 from small import small_targets
 

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse
 
 import hopscale as hs
-from hopscale.colouring import colour
-from hopscale.graph import make_graph, read_pairs
+from hopscale.graphs.colouring import colour
+from hopscale.graphs.graph import make_graph, read_pairs
 
 RNG = np.random.default_rng(4)
 N = 6

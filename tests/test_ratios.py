@@ -7,7 +7,7 @@ import pytest
 
 import hopscale as hs
 from diabetes import NAMES, diabetes, masked
-from hopscale import ratios
+from hopscale.targets import ratios
 from runs import errors_away, most_errors
 
 SHORT = {"chains": 40, "warmup": 300, "draws": 500, "progress": False}
@@ -300,7 +300,7 @@ def test_a_run_decides_and_its_file_remembers(tmp_path):
 
 def test_kernels_that_do_not_look_at_ratios_are_not_checked():
     target = hs.LogDensity(bent, (40,), ratios="gradient")
-    from hopscale.plan import Plan
+    from hopscale.runs.plan import Plan
 
     assert Plan.of([target], hs.RWM(), [0], [None], 2, 1, 1).cautions == ()
     assert len(Plan.of([target], hs.LBP(), [0], [None], 2, 1, 1).cautions) == 1

@@ -11,7 +11,7 @@ import pytest
 import hopscale as hs
 from hopscale import native
 from hopscale.check import _chi_square
-from hopscale.results import describe
+from hopscale.results.run import describe
 from runs import errors_away, most_errors
 from small import FALSE_ALARM
 

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 import hopscale as hs
-from hopscale import cli, storage
+from hopscale import cli
+from hopscale.disk import storage
 from hopscale.learn import load_rbm, pictures
 from hopscale.paper import rbms
 from small_rbms import DIGITS, same, train

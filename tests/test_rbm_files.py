@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import files, storage
+from hopscale.disk import files, storage
 from hopscale.learn import load_rbm
 from small_rbms import DIGITS, SMALL, same, train
 

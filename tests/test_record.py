@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import pages
-from hopscale.pages import Moments, Trace
+from hopscale.engine import pages
+from hopscale.engine.pages import Moments, Trace
 from runs import SETTINGS, TARGET
 
 # -- Histories of bounded length. ----------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import pages
+from hopscale.engine import pages
 from runs import SETTINGS, TARGET, errors_away, most_errors, same
 
 EVERYTHING = {
@@ -123,7 +123,7 @@ def test_kept_states_are_every_nth():
 
 
 def test_small_buffers_of_states_lose_none(monkeypatch):
-    from hopscale import kept
+    from hopscale.engine import kept
 
     everything = hs.sample(TARGET, keep=2, **SETTINGS).draws
     monkeypatch.setattr(kept, "STATE_BYTES", 4 * 5 * 36)

@@ -49,7 +49,7 @@ CHECKPOINTED = """
 import sys, warnings
 sys.path.insert(0, sys.argv[2])
 import hopscale as hs
-from hopscale import host
+from hopscale.runs import host
 from test_saving import TARGET, settings
 
 drive = host.drive

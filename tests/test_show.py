@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import host, notebook, tables
+from hopscale import tables
+from hopscale.runs import host, notebook
 
 matplotlib.use("Agg")
 
@@ -36,7 +37,7 @@ def test_a_title_longer_than_its_table_stays_on_a_line():
 
 
 def test_tempering_prints_as_a_table():
-    from hopscale.tempering import TemperingResult
+    from hopscale.results.tempering import TemperingResult
 
     numbers = np.linspace(0, 1, 40)
     found = TemperingResult(numbers, numbers, numbers[1:] * 0.5, 3.5, 120, -70.25, 0.04)

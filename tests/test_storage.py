@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hopscale import storage
-from hopscale.storage import FileError
+from hopscale.disk import storage
+from hopscale.disk.storage import FileError
 
 ARRAYS = {
     "numbers": np.arange(12.0).reshape(3, 4),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.results import describe
-from hopscale.sweep import Rule, SpinSweep
+from hopscale.results.run import describe
 from hopscale.targets.powered import Powered
+from hopscale.targets.sweep import Rule, SpinSweep
 from runs import SETTINGS, same
 from small import FALSE_ALARM, small_rbm, small_targets
 
@@ -88,7 +88,7 @@ def test_broken_twin_fails(x64, twin):
 
 def test_broken_twin_without_the_factor_goes_back_and_forth(x64, monkeypatch):
     """Metropolis sweeps that accept whatever they can: a flat target has two states then."""
-    monkeypatch.setattr("hopscale.sweep.KEEP", 1.0)
+    monkeypatch.setattr("hopscale.targets.sweep.KEEP", 1.0)
     flat, kernel = hs.Pairwise([], np.zeros(6)), hs.Gibbs(rule="metropolis")
     assert gap(flat, kernel) < 1e-10
     assert not hs.check.irreducible(flat, kernel, 1)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import check, ladder
+from hopscale import check
+from hopscale.tune import ladder
 from runs import same
 
 # -- Betas and reference, tuned. ------------------------------------------------------------------

@@ -12,7 +12,7 @@ import scipy.sparse.csgraph
 import hopscale as hs
 from hopscale import check
 from hopscale.kernels.levels import Ladder, swapped
-from hopscale.results import describe
+from hopscale.results.run import describe
 from hopscale.targets.independent import Independent
 from small import FALSE_ALARM
 

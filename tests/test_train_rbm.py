@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import host
 from hopscale.learn import DivergedError, RBMRecipe
 from hopscale.learn import rbm as learning
+from hopscale.runs import host
 from small_rbms import DIGITS, SMALL, parameters, same, train
 
 

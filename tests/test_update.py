@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale import loop, select
+from hopscale import select
+from hopscale.engine import loop
 from hopscale.move import Move, apply
 from small import small_targets
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hopscale as hs
-from hopscale.results import describe
+from hopscale.results.run import describe
 from hopscale.targets.independent import equally_likely
 from hopscale.targets.powered import Powered
 from hopscale.targets.tempered import Tempered

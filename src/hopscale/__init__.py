@@ -4,8 +4,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from hopscale import balance, deprecated, diagnostics, record
-from hopscale.comparison import Comparison, compare
-from hopscale.host import Interrupted
+from hopscale.annealing.optimum import Optimum, optimize
 from hopscale.kernels import (
     GWG,
     LBP,
@@ -22,9 +21,10 @@ from hopscale.kernels import (
     Tempering,
 )
 from hopscale.move import Move
-from hopscale.optimum import Optimum, optimize
-from hopscale.results import ConvergenceWarning, Run
-from hopscale.run import sample, sample_many
+from hopscale.results.run import ConvergenceWarning, Run
+from hopscale.runs.comparison import Comparison, compare
+from hopscale.runs.host import Interrupted
+from hopscale.runs.run import sample, sample_many
 from hopscale.target import Evaluation, Target
 from hopscale.targets import (
     FHMM,
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
         pymc,
         theory,
     )
+    from hopscale.disk.storage import FileError
     from hopscale.learn import log_z
-    from hopscale.saving import load
-    from hopscale.storage import FileError
+    from hopscale.runs.saving import load
 
 __version__ = "0.2.0"
 
@@ -125,8 +125,8 @@ __all__ = [
 _LAZY = ("check", "data", "learn", "models", "paper", "plot", "theory")
 _EXTRAS = ("blackjax", "dimod", "numpyro", "pymc")  # each needs a package that may be missing
 _LAZY_NAMES = {
-    "FileError": "hopscale.storage",
-    "load": "hopscale.saving",
+    "FileError": "hopscale.disk.storage",
+    "load": "hopscale.runs.saving",
     "log_z": "hopscale.learn",
 }
 

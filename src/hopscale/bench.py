@@ -20,10 +20,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from hopscale import files, loop, native, paper
-from hopscale.host import drive
+from hopscale import native, paper
+from hopscale.disk import files
+from hopscale.engine import loop
 from hopscale.kernels import GWG, LBP, RWM, Kernel, Metropolis
-from hopscale.plan import Plan
+from hopscale.runs.host import drive
+from hopscale.runs.plan import Plan
 from hopscale.target import Target
 from hopscale.tune import Fixed
 

@@ -17,14 +17,14 @@ import scipy.sparse.csgraph
 import scipy.special
 from jaxtyping import Float, Int
 
-from hopscale import loop
-from hopscale.arguments import initial_states
 from hopscale.deprecated import renamed
+from hopscale.engine import loop
+from hopscale.engine.loop import Program
 from hopscale.kernels.kernel import Kernel
 from hopscale.kernels.rwm import RWM
-from hopscale.loop import Program
-from hopscale.ratios import Comparison, compare
+from hopscale.runs.arguments import initial_states
 from hopscale.target import Target, check_values
+from hopscale.targets.ratios import Comparison, compare
 from hopscale.tune import Fixed, fitted
 from hopscale.validate import as_key, count, instance, kind_of, number
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from hopscale.results import Run
+    from hopscale.results.run import Run
 
 COLORS = ("#3b5bdb", "#e8590c")
 CHAINS = 8  # whose traces are drawn

@@ -21,7 +21,7 @@ from hopscale.validate import choice
 
 if TYPE_CHECKING:
     from hopscale.kernels.kernel import Kernel
-    from hopscale.sweep import Sweep
+    from hopscale.targets.sweep import Sweep
 
 Ratios = Float[Array, "..."]
 

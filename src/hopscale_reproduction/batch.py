@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hopscale.host import drive
 from hopscale.kernels import Info, ScaleRange
-from hopscale.plan import Plan
-from hopscale.results import Run
-from hopscale.run import make_runs
+from hopscale.results.run import Run
+from hopscale.runs.host import drive
+from hopscale.runs.plan import Plan
+from hopscale.runs.run import make_runs
 from hopscale.tune import Tuner, TunerState
 from hopscale_reproduction.cells import Cell
 

@@ -17,8 +17,8 @@ from jaxtyping import Array, Float
 
 from hopscale.kernels import GWG, LBP, RWM, ChainState, Info, Metropolis
 from hopscale.paper import instances
-from hopscale.plan import random_state
 from hopscale.record import Hamming, log_prob
+from hopscale.runs.plan import random_state
 from hopscale.target import Target, as_float
 from hopscale_reproduction.checks import check, check_names
 from hopscale_reproduction.revisions import with_revision

@@ -165,7 +165,7 @@ def _check_profile(profile: str) -> None:
 
 
 def _make(folder: Path) -> None:
-    from hopscale.files import make_folder
+    from hopscale.disk.files import make_folder
 
     make_folder(folder)
 

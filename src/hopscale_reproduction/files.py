@@ -1,5 +1,5 @@
 """Writing files that are complete or not there at all: the library's, imported in one place."""
 
-from hopscale.files import replacing, write
+from hopscale.disk.files import replacing, write
 
 __all__ = ["replacing", "write"]

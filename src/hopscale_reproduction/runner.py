@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hopscale.host import interruptible
+from hopscale.runs.host import interruptible
 from hopscale_reproduction.cells import AnyCell, digest
 from hopscale_reproduction.experiment import Context, Experiment, OutOfTimeError
 from hopscale_reproduction.schedule import Batches

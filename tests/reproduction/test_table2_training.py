@@ -111,8 +111,8 @@ def test_ctrl_c_keeps_the_checkpoint_and_stores_nothing(store, tmp_path, monkeyp
 
 
 def test_ctrl_c_during_the_pictures_stops_too(store, tmp_path, monkeypatch):
-    from hopscale.host import Interrupted
     from hopscale.learn import gallery
+    from hopscale.runs.host import Interrupted
 
     def cut_short(*arguments, **more):
         raise Interrupted("stopped by Ctrl-C")

@@ -7,7 +7,7 @@ import numpy as np
 from hopscale.adapters import require
 
 if TYPE_CHECKING:
-    from hopscale.results import Run
+    from hopscale.results.run import Run
 
 
 def to_arviz(run: "Run") -> Any:
@@ -111,7 +111,7 @@ def _steps(history: Any, steps: int) -> dict[str, Any]:
 
 def _dataset(run: "Run", variables: dict[str, Any]):
     import hopscale
-    from hopscale.results import describe
+    from hopscale.results.run import describe
 
     xarray = require("xarray", "arviz", "to_arviz")
     coordinates = {"draw": variables["draw"], "chain": np.arange(run.chains)}

@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from hopscale import loop
 from hopscale.adapters import require
+from hopscale.engine import loop
+from hopscale.engine.loop import Program
 from hopscale.kernels import GWG, LBP, RWM, ChainState, Kernel
 from hopscale.kernels import Info as StepInfo
-from hopscale.loop import Program
 from hopscale.target import Evaluation, has_values
 from hopscale.targets import LogDensity
 from hopscale.tune import Adaptive, Fixed, fitted

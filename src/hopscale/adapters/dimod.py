@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Int8
 
 from hopscale.adapters import require
-from hopscale.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.annealing.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.annealing.temperatures import beta_range
+from hopscale.engine.loop import Program
 from hopscale.kernels import Gibbs
-from hopscale.loop import Program
 from hopscale.targets.pairwise import Pairwise
 from hopscale.targets.powered import Powered
-from hopscale.temperatures import beta_range
 from hopscale.tune import fitted
 from hopscale.validate import as_key, choice, count
 

@@ -132,11 +132,11 @@ def draw(
 ) -> None:
     """Sample, print how well it went, save what was asked for."""
     import hopscale as hs
-    from hopscale import saving
-    from hopscale.plan import Plan
-    from hopscale.results import describe
-    from hopscale.run import run_plan
-    from hopscale.tempering import with_levels
+    from hopscale.results.run import describe
+    from hopscale.runs import saving
+    from hopscale.runs.levels import with_levels
+    from hopscale.runs.plan import Plan
+    from hopscale.runs.run import run_plan
 
     settings = given(balance=balance, path=path, repeats=repeats, lengths=lengths)
     if sampler is None:
@@ -175,7 +175,7 @@ def draw(
 
 def _choose(name: str, settings: dict, target: Any, tuner: Any):
     """The kernel of that name; with "auto", the one that suits the target, and why."""
-    from hopscale.choose import Chosen, choose
+    from hopscale.runs.choose import Chosen, choose
 
     check_settings(name, settings, AUTO)
     if name == "auto":
@@ -238,7 +238,7 @@ def as_plain(value: Any) -> Any:
 
 def _check_files(save: Path | None, overwrite: bool, checkpoint: Path | None, resume: bool):
     """Refuse what could not be written, before the run."""
-    from hopscale.files import check_writable
+    from hopscale.disk.files import check_writable
 
     if save is not None:
         check_writable(save, overwrite)
@@ -275,7 +275,7 @@ def _save(path: Path, run: Any) -> None:
     """A full disk must neither leave half a file nor lose what was drawn."""
     import numpy as np
 
-    from hopscale import files
+    from hopscale.disk import files
 
     if path.suffix == ".nc":
         with tempfile.TemporaryDirectory() as folder:

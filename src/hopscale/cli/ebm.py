@@ -104,8 +104,8 @@ def ebm(
     pictures. The same command with `--resume` goes on where a checkpoint left off.
     """
     from hopscale import learn
-    from hopscale.host import Interrupted
     from hopscale.learn import networks, recipes
+    from hopscale.runs.host import Interrupted
     from hopscale.validate import count
 
     count("--long-run", long_run, minimum=0)

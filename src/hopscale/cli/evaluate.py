@@ -63,8 +63,8 @@ def evaluate(
     chains, and a tenth of all.
     """
     from hopscale import learn
-    from hopscale.host import Interrupted
     from hopscale.learn import checkpoint
+    from hopscale.runs.host import Interrupted
 
     names = [] if split == "none" else split.split(",")
     which = {"average": "average", "last": "network"}.get(weights)

@@ -55,8 +55,8 @@ def rbm(
     The file is a model, for `hopscale sample rbm --weights FILE`, and a checkpoint: the same
     command with `--resume` and more epochs goes on, bit for bit.
     """
-    from hopscale.host import Interrupted
     from hopscale.learn import RBMRecipe, train_rbm
+    from hopscale.runs.host import Interrupted
 
     recipe = RBMRecipe(hidden=hidden, cd=cd, persistent=pcd, batch=batch, rate=rate, seed=seed)
     images = load_data(data, data_dir)

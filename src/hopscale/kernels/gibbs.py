@@ -9,10 +9,10 @@ import numpy as np
 
 from hopscale.kernels.kernel import ChainState, Info, Kernel
 from hopscale.native import IMPLEMENTATIONS
-from hopscale.sweep import EvaluatedSweep, Rule, Sweep
 from hopscale.target import State, Target
 from hopscale.targets.clamp import as_rbm
 from hopscale.targets.rbm import RBM
+from hopscale.targets.sweep import EvaluatedSweep, Rule, Sweep
 from hopscale.validate import choice, count
 
 ORDERS = ("auto", "coloured", "systematic")

@@ -124,7 +124,7 @@ class Tempering(Kernel):
         return self.inner.scale_range(target)
 
     def tuner_for(self, target: Target, tuner: Any):
-        from hopscale.ladder import LadderTuner
+        from hopscale.tune.ladder import LadderTuner
 
         return LadderTuner(
             inner=tuner,

@@ -32,9 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hopscale import files, host
-from hopscale.arguments import MOST_STEPS
-from hopscale.host import Interrupted
+from hopscale.disk import files
 from hopscale.kernels.kernel import Kernel
 from hopscale.learn.annealing import Annealing
 from hopscale.learn.arguments import kernel_and_tuner
@@ -42,6 +40,9 @@ from hopscale.learn.ebm import EBM
 from hopscale.learn.estimation import Estimation
 from hopscale.learn.log_weights import LogZ
 from hopscale.learn.mixture import Mixture
+from hopscale.runs import host
+from hopscale.runs.arguments import MOST_STEPS
+from hopscale.runs.host import Interrupted
 from hopscale.target import Target
 from hopscale.targets import Bernoulli, Tempered
 from hopscale.tune import Tuner, fitted

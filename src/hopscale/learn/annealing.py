@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from hopscale import loop
-from hopscale.compiling import compiled
+from hopscale.engine import loop
+from hopscale.engine.compiling import compiled
+from hopscale.engine.loop import Chains
 from hopscale.kernels.kernel import ChainState, Kernel
-from hopscale.loop import Chains
 from hopscale.target import State
 from hopscale.targets import Tempered
 from hopscale.tune import Tuner

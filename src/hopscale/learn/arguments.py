@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from hopscale.arguments import chosen
 from hopscale.kernels import LBP
 from hopscale.kernels.kernel import Kernel
+from hopscale.runs.arguments import chosen
 from hopscale.target import Target
 from hopscale.tune import Tuner, default, fitted
 from hopscale.validate import instance

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hopscale import files, storage
-from hopscale.identity import differences
-from hopscale.storage import FileError, Stored
+from hopscale.disk import files, storage
+from hopscale.disk.identity import differences
+from hopscale.disk.storage import FileError, Stored
 
 KIND = "a checkpoint of training"
 NEWEST = 2  # checkpoints that stay

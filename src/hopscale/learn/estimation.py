@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from hopscale import files, storage
-from hopscale.identity import differences, identity
+from hopscale.disk import files, storage
+from hopscale.disk.identity import differences, identity
+from hopscale.disk.storage import FileError
 from hopscale.learn import annealing as paths
 from hopscale.learn.annealing import Annealing, Span, Walk
 from hopscale.learn.ebm import draw_base
 from hopscale.learn.log_weights import LogZ, families, log_mean, mean_bound, two_sides
 from hopscale.learn.mixture import Mixture
-from hopscale.storage import FileError
 from hopscale.target import State
 
 KIND = "repeats of an estimate of log Z"

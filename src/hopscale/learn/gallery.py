@@ -11,8 +11,8 @@ from hopscale.learn.curves import curves
 from hopscale.learn.ebm import EBM, draw_base
 from hopscale.learn.pictures import grid
 from hopscale.learn.trained import Trained
-from hopscale.results import ConvergenceWarning
-from hopscale.run import sample
+from hopscale.results.run import ConvergenceWarning
+from hopscale.runs.run import sample
 
 CHAINS = 100
 

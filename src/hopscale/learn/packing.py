@@ -12,15 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale import storage
-from hopscale.identity import identity
+from hopscale.disk import storage
+from hopscale.disk.identity import identity
+from hopscale.disk.storage import FileError, Stored
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import networks
 from hopscale.learn.checkpoint import CheckpointError
 from hopscale.learn.ebm import EBM
 from hopscale.learn.pcd import Learner
 from hopscale.learn.settings import PCD
-from hopscale.storage import FileError, Stored
 from hopscale.targets import Bernoulli
 from hopscale.validate import choice
 

@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from hopscale import loop, tune
-from hopscale.compiling import compiled
+from hopscale import tune
+from hopscale.engine import loop
+from hopscale.engine.compiling import compiled
 from hopscale.kernels.kernel import Kernel
 from hopscale.learn import buffer as replay
 from hopscale.learn.ebm import EBM, trainable

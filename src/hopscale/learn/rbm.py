@@ -22,12 +22,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from hopscale import host, tables
+from hopscale import tables
 from hopscale.data import DataSet
-from hopscale.host import Interrupted
 from hopscale.learn import rbm_file
 from hopscale.learn.health import DivergedError
 from hopscale.learn.rbm_file import Learner, RBMRecipe
+from hopscale.runs import host
+from hopscale.runs.host import Interrupted
 from hopscale.target import State
 from hopscale.targets import RBM
 from hopscale.validate import as_key, count, fits, instance

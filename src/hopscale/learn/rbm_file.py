@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from hopscale import files, storage
 from hopscale.data import DataSet
-from hopscale.identity import differences
-from hopscale.storage import FileError
+from hopscale.disk import files, storage
+from hopscale.disk.identity import differences
+from hopscale.disk.storage import FileError
 from hopscale.target import State
 from hopscale.targets import RBM
 from hopscale.validate import as_key, count, number

@@ -8,7 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale import files
+from hopscale.disk import files
+from hopscale.disk.storage import Stored
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
 from hopscale.learn.ebm import EBM
@@ -16,7 +17,6 @@ from hopscale.learn.health import RECORDED, DivergedError, Health, Trouble
 from hopscale.learn.pcd import Training
 from hopscale.learn.settings import PCD
 from hopscale.learn.trained import Trained
-from hopscale.storage import Stored
 
 ROWS = 4096  # iterations in one chunk, at most
 LONG_HOURS = 12.0  # of training that is to come, which its user should know of

@@ -12,9 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from hopscale import files, host
-from hopscale.arguments import MOST_STEPS
-from hopscale.host import Interrupted
+from hopscale.disk import files
 from hopscale.kernels.kernel import Kernel
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
@@ -24,6 +22,9 @@ from hopscale.learn.pcd import Training
 from hopscale.learn.settings import PCD
 from hopscale.learn.trained import Trained
 from hopscale.learn.trainer import Trainer
+from hopscale.runs import host
+from hopscale.runs.arguments import MOST_STEPS
+from hopscale.runs.host import Interrupted
 from hopscale.tune import Tuner
 from hopscale.validate import as_key, count, fits, images, instance, number
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from hopscale import lattice
+from hopscale.graphs import lattice
 from hopscale.target import as_float
 
 

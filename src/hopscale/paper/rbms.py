@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from hopscale.files import replacing
+from hopscale.disk.files import replacing
 from hopscale.learn.rbm_file import PARAMETERS, parameters
 from hopscale.targets import RBM
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from hopscale.graph import Pairs
+from hopscale.graphs.graph import Pairs
 from hopscale.target import Target
 
 

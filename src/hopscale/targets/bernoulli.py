@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from hopscale import graph
+from hopscale.graphs import graph
 from hopscale.move import Move
-from hopscale.sweep import SpinSweep
 from hopscale.target import (
     Evaluation,
     State,
@@ -21,6 +20,7 @@ from hopscale.target import (
     has_values,
 )
 from hopscale.targets.absorb import in_precision
+from hopscale.targets.sweep import SpinSweep
 
 
 class Bernoulli(Target):

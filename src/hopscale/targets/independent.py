@@ -4,9 +4,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from hopscale import graph
-from hopscale.sweep import SpinSweep
+from hopscale.graphs import graph
 from hopscale.target import Evaluation, State, Target, values_there_are
+from hopscale.targets.sweep import SpinSweep
 
 
 class Independent(Target):

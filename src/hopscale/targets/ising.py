@@ -5,11 +5,12 @@ from typing import ClassVar
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from hopscale import lattice, native
+from hopscale import native
+from hopscale.graphs import lattice
 from hopscale.move import Move
-from hopscale.sweep import SpinSweep
 from hopscale.target import Evaluation, State, Target, as_parameter, check_ratios
 from hopscale.targets.pairwise import spins_given
+from hopscale.targets.sweep import SpinSweep
 
 
 class Ising(Target):

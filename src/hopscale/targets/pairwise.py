@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hopscale import native
-from hopscale.graph import Graph, Pairs, hint, make_graph, read_pairs
+from hopscale.graphs.graph import Graph, Pairs, hint, make_graph, read_pairs
 from hopscale.move import Move, apply
-from hopscale.sweep import SpinSweep
 from hopscale.target import Evaluation, State, Target, as_float, as_parameter, has_values
 from hopscale.targets.absorb import in_precision, part
+from hopscale.targets.sweep import SpinSweep
 
 
 class Pairwise(Target):

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from hopscale import lattice, native, validate
-from hopscale.graph import Graph, make_graph, read_pairs
-from hopscale.sweep import PottsSweep
+from hopscale import native, validate
+from hopscale.graphs import lattice
+from hopscale.graphs.graph import Graph, make_graph, read_pairs
 from hopscale.target import (
     Evaluation,
     State,
@@ -18,6 +18,7 @@ from hopscale.target import (
     values_there_are,
 )
 from hopscale.targets.absorb import in_precision, part
+from hopscale.targets.sweep import PottsSweep
 
 
 class Potts(Target):

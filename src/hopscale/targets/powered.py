@@ -5,9 +5,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hopscale.move import Move
-from hopscale.sweep import PairSweep, Rule, Sweep
 from hopscale.target import Evaluation, State, Target, as_parameter
 from hopscale.targets.derived import Derived, check_one_beta
+from hopscale.targets.sweep import PairSweep, Rule, Sweep
 
 LEAST_BETA = 1e-30
 

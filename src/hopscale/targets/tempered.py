@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from hopscale.move import Move
-from hopscale.sweep import Rule, SpinSweep
 from hopscale.target import Evaluation, State, Target, as_parameter, has_values
 from hopscale.targets.derived import Derived, check_one_beta
+from hopscale.targets.sweep import Rule, SpinSweep
 from hopscale.validate import kind_of
 
 

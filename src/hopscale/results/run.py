@@ -10,14 +10,15 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from hopscale import deprecated, tables, tempering
-from hopscale.advice import advice
+from hopscale import deprecated, tables
+from hopscale.engine.pages import STEP_NUMBERS
 from hopscale.kernels.kernel import Kernel
-from hopscale.pages import STEP_NUMBERS
-from hopscale.ratios import has_choice
-from hopscale.statistic import Statistic
+from hopscale.results import tempering
+from hopscale.results.advice import advice
+from hopscale.results.statistic import Statistic
+from hopscale.results.tempering import TemperingResult
 from hopscale.target import Target
-from hopscale.tempering import TemperingResult
+from hopscale.targets.ratios import has_choice
 from hopscale.tune import Tuner
 
 MAIN = "hamming"  # the statistic whose effective sample size a run reports, as the paper does
@@ -157,13 +158,13 @@ class Run:
             **options: `progress`, `checkpoint`, `chunk` and `devices`, as for `hs.sample`. Without
                 `devices` it goes on where it ran, and a run from a file on JAX's default device.
         """
-        from hopscale import run as running
+        from hopscale.runs import run as running
 
         return running.extend(self, draws, **options)
 
     def save(self, path, overwrite: bool = False) -> None:
         """Write the run to a file, from which `hs.load` reads it and it can go on."""
-        from hopscale import saving
+        from hopscale.runs import saving
 
         saving.save(self, path, overwrite)
 

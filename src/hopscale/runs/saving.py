@@ -15,14 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale import files, storage, validate
-from hopscale.identity import differences, identity
+from hopscale import validate
+from hopscale.disk import files, storage
+from hopscale.disk.identity import differences, identity
+from hopscale.disk.storage import FileError, Stored
 from hopscale.kernels.kernel import Kernel
-from hopscale.plan import Plan, split_record
-from hopscale.results import Run
-from hopscale.run import make_runs
-from hopscale.sampling import Sampling
-from hopscale.storage import FileError, Stored
+from hopscale.results.run import Run
+from hopscale.runs.plan import Plan, split_record
+from hopscale.runs.run import make_runs
+from hopscale.runs.sampling import Sampling
 from hopscale.target import Target
 
 KIND = "a run"
@@ -98,7 +99,7 @@ def enter(path: str | Path, plan: Plan, resumed: Any) -> tuple[Any, Callable[[Sa
 
 def resume(path: str | Path, plan: Plan, progress: bool = True) -> Run:
     """Go on with the run in a file: to its end if it was stopped, else for that many more draws."""
-    from hopscale.run import run_plan
+    from hopscale.runs.run import run_plan
 
     stored = storage.read(path, KIND)
     planned, counters = stored.about["settings"]["draws"], stored.about["counters"]

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
-from hopscale.files import write_or_set_aside
+from hopscale.disk.files import write_or_set_aside
 
 MAGIC = b"hopscale file"
 FORMAT = 2  # 1: checkpoints of hopscale 0.1

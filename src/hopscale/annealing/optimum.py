@@ -11,16 +11,18 @@ import numpy as np
 from jaxtyping import Array, Key
 from rich.console import Group
 
-from hopscale import arguments, host, ratios, tables, validate
-from hopscale.anneal import Schedule, anneal, begin, nothing_yet
-from hopscale.host import Interrupted
+from hopscale import tables, validate
+from hopscale.annealing.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.annealing.temperatures import beta_range
+from hopscale.engine.loop import Program
 from hopscale.kernels import LBP, Gibbs
 from hopscale.kernels.kernel import Kernel
-from hopscale.loop import Program
-from hopscale.results import describe
+from hopscale.results.run import describe
+from hopscale.runs import arguments, host
+from hopscale.runs.host import Interrupted
 from hopscale.target import State, Target
+from hopscale.targets import ratios
 from hopscale.targets.powered import Powered
-from hopscale.temperatures import beta_range
 from hopscale.tune import fitted
 
 BETAS = 512  # of a schedule

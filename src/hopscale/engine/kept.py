@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from hopscale import pages
+from hopscale.engine import pages
 from hopscale.target import Target
 
 STATE_BYTES = 2**26  # of kept states on the device, at most

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale.arguments import ATTEMPTS
-from hopscale.ratios import evaluation_operations
+from hopscale.runs.arguments import ATTEMPTS
 from hopscale.target import State, Target
+from hopscale.targets.ratios import evaluation_operations
 
 HOT = 2.0  # one in two of the costliest changes is taken at the first beta
 EXCESS = 0.003  # what changes cost on average at the last, in parts of a cheap change

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from hopscale.colouring import blocks_of, colour
+from hopscale.graphs.colouring import blocks_of, colour
 from hopscale.target import as_parameter
 
 FORMS = (

@@ -1,6 +1,5 @@
-"""How parallel tempering went, and how many levels it needs."""
+"""How parallel tempering went."""
 
-import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -8,19 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale import host, tables
-from hopscale.kernels import Kernel, Tempering
-from hopscale.kernels.tempering import DEFAULT_LEVELS, path_to
-from hopscale.ladder import FIRST_ROUND, barriers
+from hopscale import tables
 from hopscale.record import Recorder
 from hopscale.target import Target
-from hopscale.validate import instance
+from hopscale.tune.ladder import barriers
 
 NAME = "tempering"  # under which a run's recorder has it
-PILOT = FIRST_ROUND * 15  # steps of the short run that finds the number of levels: four rounds
 MOST_LEVELS = 128
 FEWEST_LEVELS = 3
-NEARLY = 0.6  # of the levels at hand, from which on it is not worth compiling for fewer
 
 
 class TemperingResult(NamedTuple):
@@ -156,57 +150,7 @@ def _log_z(forward: np.ndarray, backward: np.ndarray, guess: np.ndarray) -> tupl
         return value, float(np.sqrt((chains - 1) * np.var(spread)))
 
 
-# -- How many levels. -----------------------------------------------------------------------------
-
-
 def levels_for(rejections: Any) -> int:
     """Twice the barrier and one: where round trips for the work are most (Syed et al., 2022)."""
     barrier = float(jnp.sum(barriers(jnp.asarray(rejections))))
     return int(np.clip(np.ceil(2 * barrier) + 1, FEWEST_LEVELS, MOST_LEVELS))
-
-
-def subject(target: Any, temper: Any) -> Any:
-    """What the kernel has to move: the target, or the path that leads to it."""
-    return path_to(target) if temper is not None and isinstance(target, Target) else target
-
-
-def around(temper: Any, kernel: Any) -> Tempering:
-    """Tempering around a kernel."""
-    instance("temper", temper, Tempering, "hs.Tempering()")
-    instance("kernel", kernel, Kernel, "hs.LBP()")
-    if isinstance(kernel, Tempering):
-        raise TypeError("the kernel is tempered already; give temper= or hs.Tempering(kernel=).")
-    return dataclasses.replace(temper, kernel=kernel)
-
-
-def with_levels(plan: Any, progress: bool) -> Any:
-    """The plan with its number of levels, found by a short run where it was left open."""
-    kernel = plan.kernel
-    if not isinstance(kernel, Tempering) or kernel.levels is not None:
-        return plan
-    levels, steps = DEFAULT_LEVELS, min(PILOT, plan.warmup // 2)
-    while steps >= FIRST_ROUND:
-        tried = levels
-        levels = levels_for(_rejections(_with(plan, tried), steps, progress))
-        if NEARLY * tried <= levels <= tried:
-            levels = tried  # whose program is compiled
-        if levels <= 2 * tried:  # neighbours that swapped often enough to tell how far apart
-            break
-    return _with(plan, levels)
-
-
-def _with(plan: Any, levels: int) -> Any:
-    kernel = dataclasses.replace(plan.kernel, levels=levels)
-    tuner = kernel.tuner_for(plan.targets[0], plan.tuners[0].inner)
-    plan = dataclasses.replace(plan, kernel=kernel, tuners=(tuner,))
-    plan.check_memory()
-    return plan
-
-
-def _rejections(plan: Any, steps: int, progress: bool) -> np.ndarray:
-    """How often neighbours reject swaps after some steps of warm-up."""
-    job = dataclasses.replace(plan, warmup=steps).begin()
-    outcome = host.drive(job, chunk=steps, progress=progress, tell=lambda _: job.at[1] < steps)
-    if outcome == "interrupted":
-        raise host.Interrupted("stopped before warm-up, while the number of levels was sought")
-    return np.asarray(job.chains.tuner.rejections)

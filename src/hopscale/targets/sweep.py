@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from hopscale import native
-from hopscale.graph import Graph
+from hopscale.graphs.graph import Graph
 from hopscale.move import Choice, Move, State, apply
 from hopscale.native.sweeps import flip_chance, neighbour_sums, value_chances
 from hopscale.target import Evaluation, Target

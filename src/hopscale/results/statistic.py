@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from hopscale import diagnostics
-from hopscale.pages import average
+from hopscale.engine.pages import average
 
 RANKED_ENTRIES = 2**19  # of a trace that are ranked at most: longer ones are averaged in blocks
 RANKED_GRID = 2.0**-8  # standard deviations within which two entries are ranked as equal

@@ -11,9 +11,9 @@ import jax
 from hopscale.kernels import LBP, Gibbs
 from hopscale.kernels.kernel import Kernel
 from hopscale.native import cpu
-from hopscale.sweep import PairSweep
 from hopscale.target import Target
 from hopscale.targets.clamp import as_rbm
+from hopscale.targets.sweep import PairSweep
 
 # Drawn one after the other, which a kernel on a CPU does not mind and a GPU does: on an H200 sweeps
 # of 18 colours have 4 times the effective draws of LBP, and those of 64 next to none.

@@ -11,16 +11,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from hopscale import arguments, loop, ratios, tempering, validate
 from hopscale import record as record_module
+from hopscale import validate
 from hopscale.devices import Devices
+from hopscale.engine import loop
+from hopscale.engine.loop import Program
+from hopscale.engine.stepping import check_alike
 from hopscale.kernels import ChainState, Info, Kernel, Tempering
-from hopscale.loop import Program
 from hopscale.record import Hamming, Recorder, Statistics
-from hopscale.results import MAIN
-from hopscale.sampling import Sampling
-from hopscale.stepping import check_alike
+from hopscale.results import tempering
+from hopscale.results.run import MAIN
+from hopscale.runs import arguments
+from hopscale.runs.sampling import Sampling
 from hopscale.target import State, Target
+from hopscale.targets import ratios
 from hopscale.tune import Tuner, fitted
 
 RESERVED = ("log_prob", tempering.NAME)

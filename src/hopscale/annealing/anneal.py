@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from hopscale import loop
-from hopscale.loop import Chains, Program
+from hopscale.engine import loop
+from hopscale.engine.loop import Chains, Program
 from hopscale.target import State, Target
 from hopscale.targets.powered import Powered
 

@@ -11,17 +11,18 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from hopscale import host, tables, validate
-from hopscale.advice import chains_agree
-from hopscale.choose import choose
+from hopscale import tables, validate
 from hopscale.kernels import GWG, LBP, RWM, Gibbs
 from hopscale.kernels.kernel import Kernel
-from hopscale.plan import Plan
-from hopscale.results import Run, describe
-from hopscale.run import make_runs
-from hopscale.sweep import PairSweep
+from hopscale.results.advice import chains_agree
+from hopscale.results.run import Run, describe
+from hopscale.runs import host
+from hopscale.runs.choose import choose
+from hopscale.runs.plan import Plan
+from hopscale.runs.run import make_runs
 from hopscale.target import Target
 from hopscale.targets.clamp import as_rbm
+from hopscale.targets.sweep import PairSweep
 
 PILOT = 64  # steps that tell how long one takes
 WARMUP_SHARE = 0.25  # of the time

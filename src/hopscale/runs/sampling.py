@@ -13,14 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hopscale import arguments, loop, pages
-from hopscale.compiling import compile_for
 from hopscale.devices import Devices, mesh_of, place
-from hopscale.kept import KeptStates, room_on_device
-from hopscale.loop import Chains, Program
-from hopscale.pages import STEP_NUMBERS, Moments, Page, Totals, Trace
-from hopscale.record import Recorder, Statistics
-from hopscale.stepping import (
+from hopscale.engine import loop, pages
+from hopscale.engine.compiling import compile_for
+from hopscale.engine.kept import KeptStates, room_on_device
+from hopscale.engine.loop import Chains, Program
+from hopscale.engine.pages import STEP_NUMBERS, Moments, Page, Totals, Trace
+from hopscale.engine.stepping import (
     CHAINS,
     Observed,
     Records,
@@ -31,6 +30,8 @@ from hopscale.stepping import (
     stack,
     start,
 )
+from hopscale.record import Recorder, Statistics
+from hopscale.runs import arguments
 from hopscale.target import State
 
 INVALID = STEP_NUMBERS.index("invalid")

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from hopscale.devices import Devices
+from hopscale.engine.loop import Chains
 from hopscale.kernels.kernel import ChainState, Kernel
-from hopscale.loop import Chains
-from hopscale.ratios import STATES
 from hopscale.target import State, Target, check_values
+from hopscale.targets.ratios import STATES
 from hopscale.tune import Tuner
 from hopscale.validate import InvalidDensityError, array, count, instance, kind_of
 

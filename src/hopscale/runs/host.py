@@ -21,7 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from hopscale.notebook import NotebookBar, in_notebook
+from hopscale.runs.notebook import NotebookBar, in_notebook
 
 FIRST_CHUNK = 8
 GROWTH = 8.0  # of a chunk over the one before, at most

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Bool, Int
 
-from hopscale import loop, pages
-from hopscale.compiling import compiled
 from hopscale.devices import AXIS, BY_CHAIN, SAME, all_chains, own_chains, share
-from hopscale.loop import Chains, Program
-from hopscale.pages import Page
+from hopscale.engine import loop, pages
+from hopscale.engine.compiling import compiled
+from hopscale.engine.loop import Chains, Program
+from hopscale.engine.pages import Page
 from hopscale.record import Recorder, Statistics
 from hopscale.target import State
 

@@ -13,17 +13,18 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from hopscale import arguments, host, sampling, tempering, validate
-from hopscale.choose import choose_kernel
+from hopscale import validate
 from hopscale.deprecated import renamed
 from hopscale.devices import default
-from hopscale.host import Interrupted
+from hopscale.engine.pages import STEP_NUMBERS, Moments, Trace
 from hopscale.kernels import Kernel, Tempering
-from hopscale.pages import STEP_NUMBERS, Moments, Trace
-from hopscale.plan import Plan, Record
-from hopscale.results import ConvergenceWarning, Run, history_by_name
-from hopscale.sampling import Sampling
-from hopscale.statistic import Statistic
+from hopscale.results.run import ConvergenceWarning, Run, history_by_name
+from hopscale.results.statistic import Statistic
+from hopscale.runs import arguments, host, levels, sampling
+from hopscale.runs.choose import choose_kernel
+from hopscale.runs.host import Interrupted
+from hopscale.runs.plan import Plan, Record
+from hopscale.runs.sampling import Sampling
 from hopscale.target import Target
 from hopscale.tune import Tuner
 
@@ -90,10 +91,10 @@ def sample(
         Interrupted: after Ctrl-C or SIGTERM, a KeyboardInterrupt with the partial run as `.run`.
     """
     chosen, reason = choose_kernel(
-        tempering.subject(target, temper), arguments.chosen(kernel, sampler), scale
+        levels.subject(target, temper), arguments.chosen(kernel, sampler), scale
     )
     if temper is not None:
-        chosen = tempering.around(temper, chosen)
+        chosen = levels.around(temper, chosen)
     plan = Plan.of(
         [target],
         chosen,
@@ -109,7 +110,7 @@ def sample(
         devices=devices,
     )
     with default(plan.devices):
-        plan = tempering.with_levels(dataclasses.replace(plan, reason=reason), progress)
+        plan = levels.with_levels(dataclasses.replace(plan, reason=reason), progress)
     return run_plan(plan, None, progress, chunk, checkpoint)
 
 
@@ -199,7 +200,7 @@ def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkp
 def _run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkpoint: Any) -> Run:
     save = None
     if checkpoint is not None:
-        from hopscale import saving
+        from hopscale.runs import saving
 
         resumed, save = saving.enter(checkpoint, plan, resumed)
     if plan.cautions and resumed is None:
@@ -232,7 +233,7 @@ def _run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, check
 
 def _tell(sentences: Sequence[str]) -> None:
     """One warning, that points at the call from outside the package."""
-    package, frame, level = f"{Path(__file__).parent}{os.sep}", inspect.currentframe(), 1
+    package, frame, level = f"{Path(__file__).parents[1]}{os.sep}", inspect.currentframe(), 1
     while frame is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1
     warnings.warn("\n".join(sentences), ConvergenceWarning, stacklevel=level)

@@ -13,8 +13,8 @@ from hopscale.targets.log_density import LogDensity
 from hopscale.tune import Fixed
 
 if TYPE_CHECKING:
-    from hopscale.results import Run
-    from hopscale.statistic import Statistic
+    from hopscale.results.run import Run
+    from hopscale.results.statistic import Statistic
 
 R_HAT = 1.01
 MEASURED_DRAWS = 10  # effective, of a chain by itself: enough to say how its mean varies

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from hopscale.colouring import blocks_of
-from hopscale.graph import Graph
+from hopscale.graphs.colouring import blocks_of
+from hopscale.graphs.graph import Graph
 from hopscale.target import State, as_float
 
 
