@@ -72,7 +72,7 @@ def folder(tmp_path, monkeypatch):
     """A folder with foreign files, and nothing that could be compiled."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(hs.data.VARIABLE, raising=False)
-    for function in ("sampling.start", "sampling.advance"):
+    for function in ("runs.sampling.start", "runs.sampling.advance"):
         monkeypatch.setattr(f"hopscale.{function}", None)
     Path("here.txt").write_text("text")
     Path("empty").touch()

@@ -243,7 +243,7 @@ READERS = {
 def test_foreign_files_are_refused_and_left_alone(what, reader, tmp_path, monkeypatch):
     if what == "nothing" and reader in ("log_z keep", "checkpoint"):
         return  # begun there
-    for function in ("sampling.start", "sampling.advance", "learn.annealing.anneal"):
+    for function in ("runs.sampling.start", "runs.sampling.advance", "learn.annealing.anneal"):
         monkeypatch.setattr(f"hopscale.{function}", None)  # nothing is compiled
     path = tmp_path / "file"
     put, words = FOREIGN[what]

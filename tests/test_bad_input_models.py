@@ -215,7 +215,7 @@ CASES = {
 @pytest.mark.filterwarnings("ignore:A JAX array is being set as static")
 @pytest.mark.parametrize("name", CASES)
 def test_what_cannot_work_is_refused(name, monkeypatch):
-    for function in ("sampling.start", "sampling.advance", "loop.scan"):
+    for function in ("runs.sampling.start", "runs.sampling.advance", "engine.loop.scan"):
         monkeypatch.setattr(f"hopscale.{function}", None)  # nothing is compiled
     CASES[name].check()
 
