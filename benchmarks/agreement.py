@@ -1,4 +1,4 @@
-"""How close the core comes to the paper's printed numbers: jump distances, rates and a slope.
+"""How close the library comes to the paper's printed numbers: jump distances, rates and a slope.
 
 Run: python benchmarks/agreement.py
 """

@@ -1,10 +1,10 @@
-"""What runs on the paper's targets, at the paper's lengths, say against themselves.
+"""The warnings that runs give on the paper's targets, at the paper's lengths.
 
     python benchmarks/alarms.py [--size 0] [--kernels lbp gwg rwm] [--out benchmarks/alarms.csv]
 
-Each of the paper's targets and configurations is sampled by `hs.sample` with 100 chains for as many
-steps as in the paper, half of them warm-up. All of these runs are fine but those that the theory
-says cannot be: what they warn of is listed, with R-hat and the fewest effective draws.
+Each of the paper's targets and configurations is sampled by `hs.sample` with 100 chains and as many
+steps as in the paper, half of them warm-up. All of these runs are fine, except those that cannot be
+according to the theory. Their warnings are listed, with R-hat and the fewest effective draws.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""What a step of LBP costs with more than two values, beside bits.
+"""The cost of a step of LBP with more than two values, compared with bits.
 
     python benchmarks/categories.py [--side 64] [--chains 10] [--out benchmarks/categories-cpu.csv]
 
-A square lattice of one size: an Ising model for bits, a Potts model for more values, at one number
-of sites a step. What is compared is a step less the target's own evaluation, timed alone, for
-both: choosing sites, drawing values, scoring the way back, and copying the state that is taken.
-The best of many short runs counts, all numbers of values in turn: other programs only ever make
-one slower.
+All targets are square lattices of one size: an Ising model for bits, and Potts models for more
+values, at the same number of sites per step. The comparison is between steps without the target's
+own evaluation, which is timed alone. What remains is choosing sites, drawing values, scoring the
+way back, and copying the accepted state. The numbers of values are timed in turn, and the best of
+many short runs counts, because other programs can only make a run slower.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""Which digits states of the shipped RBM show: do chains visit all ten classes?
+"""Which digits the states of the shipped RBM show: do chains visit all ten classes?
 
     python benchmarks/tempering.py rbm --levels 36 --chains 64 --draws 24000 --save rbm.npz
     python benchmarks/digits_of_states.py rbm.npz MNIST_FOLDER [--most 4000]
 
-Each state has the digit that most of its five nearest training images show, by pixels that differ;
-and the digit of the nearest class mean, which is cruder. The first says how many of the test
-images it gets right, in the same bits. MNIST_FOLDER has the four files of the data set.
+Each state is assigned the digit that most of its five nearest training images show, by the number
+of pixels that differ. It is also assigned the digit of the nearest class mean, which is cruder. The
+share of test images that the first method classifies correctly, in the same bits, is printed.
+MNIST_FOLDER has the four files of the data set.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def nearest_digits(states: np.ndarray, bits: np.ndarray, labels: np.ndarray) -> 
     found = []
     squares = bits.sum(axis=1)
     for some in np.array_split(states, max(1, len(states) // 250)):
-        distance = squares[None, :] - 2.0 * (some @ bits.T)  # less the state's own
+        distance = squares[None, :] - 2.0 * (some @ bits.T)  # without the state's own square
         near = np.argpartition(distance, NEAREST, axis=1)[:, :NEAREST]
         votes = np.stack([np.bincount(row, minlength=10) for row in labels[near]])
         found.append(votes.argmax(axis=1))

@@ -1,21 +1,21 @@
-"""What a step of adaptive LBP costs on a deep energy-based model, and how fast one learns.
+"""The cost of a step of adaptive LBP on a deep energy-based model, and the speed of training.
 
 Run: python benchmarks/ebm.py [--channels 64 --size 28 --batch 100 --steps 100 --repeats 10
                                --precision default,bfloat16 --learn 15,40 --seconds 10
                                --model CHECKPOINT --lock FILE --out FILE]
 
-For each precision, all compiled with CUDA graphs where there are any:
+For each precision, with everything compiled with CUDA graphs where these exist, it times:
 
 - pass: a value-and-gradient of the network at all chains' states; by XLA: the same without kernels;
   gradient: that of an iteration, with respect to the weights, at twice as many states;
-- walk: K steps as training takes them, over the K + 1 passes in it;
-- sample: steps of `hs.sample`, over as many passes;
+- walk: K steps as in training, divided by the K + 1 passes in them;
+- sample: steps of `hs.sample`, divided by as many passes;
 - many: a pass of each of --models models in one program;
 - learn, for each number of steps in --learn: an iteration of persistent contrastive divergence,
-  over its floor, steps + 1 passes and a gradient.
+  divided by its lower bound, which is steps + 1 passes and a gradient.
 
-Processes with the same --lock take turns at measuring. XLA_FLAGS are part of the output: on an
-NVIDIA GPU, compare --xla_gpu_force_conv_nhwc=true.
+Processes with the same --lock measure in turn. XLA_FLAGS are part of the output; on an NVIDIA GPU,
+compare with --xla_gpu_force_conv_nhwc=true.
 On a CPU: python benchmarks/ebm.py --channels 8 --size 8 --steps 20 --seconds 2 --learn 5
 """
 
@@ -59,7 +59,7 @@ def arguments():
 
 @contextlib.contextmanager
 def turn(options):
-    """While no other process with the same lock is measuring."""
+    """Hold the lock, so that no other process with the same lock measures meanwhile."""
     if options.lock is None:
         yield
         return
@@ -75,7 +75,7 @@ def timed(function) -> float:
 
 
 def seconds_of(options, functions) -> tuple[list[float], list[float]]:
-    """The best timing of each function, taken in turns, and what the first calls took."""
+    """The best time of each function, with functions in turn, and the times of the first calls."""
     first = [timed(function) for function in functions]
     with turn(options):
         times = [[timed(function) for function in functions] for _ in range(options.repeats)]
@@ -150,7 +150,7 @@ def training_of(options, model: EBM, data, settings: PCD) -> pcd.Training:
 
 
 def step_cost(options, precision: str, data) -> dict:
-    """A walk against the passes through the network in it, and a gradient."""
+    """The time of a walk against that of the network passes in it, and that of a gradient."""
     settings = PCD(steps=options.steps, batch=options.batch, buffer=options.batch)
     model = model_of(options, precision, data)
     training = training_of(options, model, data, settings)
@@ -187,15 +187,15 @@ def step_cost(options, precision: str, data) -> dict:
 
 
 def sampling_cost(options, precision: str, data) -> dict:
-    """A step of `hs.sample` against a pass, taken in turns, without what a call costs.
+    """The time of a step of `hs.sample` against that of a pass, without the overhead of a call.
 
-    Nor what it costs to say at the end whether chains agree.
+    Also left out is the time to compute at the end whether chains agree. Both are timed in turn.
     """
     model = model_of(options, precision, data)
     init = data[: options.batch]
     x, draws = jnp.asarray(init), (options.draws, 3 * options.draws)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so few draws say nothing of the model
+        warnings.simplefilter("ignore")  # so few draws say nothing about the model
         run = hs.sample(model, hs.LBP(options.balance), chains=options.batch, init=init,
                         warmup=64, draws=64, progress=False)  # fmt: skip
 
@@ -237,7 +237,7 @@ def side_by_side(options, precision: str, data) -> dict:
 
 
 def learning_cost(options, precision: str, data, steps: int, costs: dict) -> dict:
-    """An iteration, after compiling, against its floor."""
+    """The time of an iteration, without compilation, against its lower bound."""
     settings = PCD(steps=steps, batch=options.batch)
     model = model_of(options, precision, data)
     training = training_of(options, model, data, settings)

@@ -1,13 +1,13 @@
-"""How the weights of a deep EBM start, and how good its first-order log-ratios are as it learns.
+"""The initial weights of a deep EBM, and the errors of its first-order log-ratios in training.
 
 Run: python benchmarks/ebm_start.py --work FOLDER [--channels 16 --iterations 3000 --looks 6
          --seeds 0,1,2 --starts he,uniform --precision highest,default,bfloat16 --out FILE]
      python benchmarks/ebm_start.py --draw FILE --out ebm-start.png
 
-For each start and precision a ResNet learns the embedded digits. At a few looks on the way, at
-states of the replay buffer: the log-ratios of all single flips to first order, in the precision of
-training, against the exact ones in single precision; and what rounding alone does to either.
-One JSON object a line.
+For each initialisation (start) and precision, a ResNet is trained on the embedded digits. At a few
+points of training (looks) and at states of the replay buffer, the log-ratios of all single flips to
+first order, in the precision of training, are compared with the exact ones in single precision. The
+effect of rounding alone on both is measured too. The output is one JSON object per line.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def with_precision(model: EBM, network: str, channels: int, precision: str) -> E
 
 @eqx.filter_jit
 def exact_ratios(model: EBM, x):
-    """Of all single flips of one state, by evaluating each."""
+    """The log-ratios of all single flips of one state, by evaluating each."""
     flips = jnp.eye(model.num_sites, dtype=x.dtype).reshape(-1, *model.shape)
     there = jax.lax.map(model.log_prob, x[None] ^ flips, batch_size=256)
     return there - model.log_prob(x)
@@ -62,7 +62,7 @@ def ratio_errors(model: EBM, precise: EBM, states) -> dict[str, float]:
 
 
 def learn(options, data, start: str, precision: str, seed: int):
-    """A line for each look at a model that learns."""
+    """Train a model; yield a result for each look."""
     network = networks.ResNet(options.channels, seed, precision, start)
     model = EBM(network, hs.learn.base_of(data))
     settings = PCD(
@@ -139,7 +139,7 @@ def draw(source: Path, file: Path) -> None:
             values = [[row[name] for row in own if row["iteration"] == i] for i in at]
             low, high = [min(v) for v in values], [max(v) for v in values]
             if name == "rounding_first" and precision == "highest":
-                continue  # nothing
+                continue  # it is zero
             label = f"{start}, {precision}"
             mean = [float(np.mean(v)) for v in values]
             axis.plot(at, mean, STYLES[precision], color=COLORS[start], label=label)

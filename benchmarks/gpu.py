@@ -2,13 +2,13 @@
 
 Run: python benchmarks/gpu.py [choose] [time] [steps] [tuners] [profile] [table[:k/n]] [sweep]
 
-choose: a choice beside the reference's, and whether it is the same. time: the kernels alone. steps:
-whole steps of samplers. tuners: steps whose scale is fixed, or was tuned and is frozen. profile:
-what a step consists of, by the clock of the device. table: the rows of `h200.csv`: steps of LBP,
-and from 10^2 to 10^6 sites at a fixed number of sites in all chains; with k/n, every n-th row from
-the k-th on, of n processes that compile side by side and take their times one after the other.
-sweep: other knobs. Without an argument, the first three. Whether the kernels are right,
-`gpu_check.py` says.
+choose: a choice of sites beside the reference's, and whether it is the same. time: the kernels
+alone. steps: whole steps of samplers. tuners: steps with a scale that is fixed, or tuned and
+frozen. profile: the parts of a step, by the clock of the device. table: the rows of `h200.csv`,
+which are steps of LBP, also from 10^2 to 10^6 sites at a fixed number of sites in all chains. With
+k/n, every n-th row from the k-th on is measured; n processes compile side by side and measure one
+after the other. sweep: other settings of the kernels. Without an argument, the first three are run.
+`gpu_check.py` checks whether the kernels are right.
 """
 
 import fcntl
@@ -40,7 +40,7 @@ def say(*words) -> None:
 
 
 def attempt(name: str, f) -> None:
-    """Run f; whatever goes wrong is printed, and the rest goes on."""
+    """Run f; an error is printed, and the rest continues."""
     try:
         f()
     except Exception as error:
@@ -59,7 +59,7 @@ def chains_of(function, **settings):
 
 
 def same_chains(ours, theirs, lengths) -> float:
-    """The part of the chains with the same sites in the same order, and the same flags."""
+    """The share of chains with the same sites in the same order, and the same flags."""
     counted = jnp.arange(ours[0].shape[1])[None, :] < lengths[:, None]
     same = jnp.all((ours[0] == theirs[0]) | ~counted, axis=1) & jnp.all(
         ours[1] == theirs[1], axis=1
@@ -68,7 +68,7 @@ def same_chains(ours, theirs, lengths) -> float:
 
 
 def clock(f, *args, iterations: int) -> float:
-    """Microseconds a call of f(i, *args) -> scalar, called in a compiled loop."""
+    """Microseconds per call of f(i, *args) -> scalar, in a compiled loop."""
 
     @jax.jit
     def loop(*args):
@@ -87,7 +87,7 @@ def clock(f, *args, iterations: int) -> float:
 
 def race_loop(race, **settings):
     def f(i, keys, x, lengths):
-        # The input differs from turn to turn, lest the compiler moves the call out of the loop.
+        # The input changes with i, so that the compiler cannot move the call out of the loop.
         x = x + i.astype(jnp.float32) * 1e-3
         sites, chosen, p = jax.vmap(partial(race, balance="barker", **settings))(keys, x, lengths)
         return jnp.sum(p) + sites[0, 0] + chosen[0, 0]
@@ -96,7 +96,7 @@ def race_loop(race, **settings):
 
 
 def choice(chains: int, n: int) -> None:
-    """Time a choice beside the reference's."""
+    """Time a choice of sites beside the reference's."""
     length = round(n ** (2 / 3))
     arrays = case(chains, n, length)
     iterations = 200 if chains * n < 10**7 else 20
@@ -171,7 +171,7 @@ def problems():
 
 
 def kernels_of(folder: Path) -> list[tuple[str, float, float]]:
-    """Name, beginning and duration in us of what ran on the device, of a profiler's trace."""
+    """Name, start and duration in us of all that ran on the device, from a profiler's trace."""
     (trace,) = folder.rglob("perfetto_trace.json.gz")
     events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
     devices = {
@@ -186,7 +186,7 @@ def kernels_of(folder: Path) -> list[tuple[str, float, float]]:
 
 
 def profile() -> None:
-    """Microseconds a step of each kernel, and in none of them."""
+    """Print microseconds per step: from first to last kernel, in all kernels, and in each."""
     for name, target, scale, chains in problems():
         count = 256
         plan = Plan.of([target], hs.LBP(), [0], [hs.Fixed(scale)], chains, 0, 4 * count)
@@ -238,7 +238,7 @@ def shared(things, share: str):
 
 
 def table(share: str) -> None:
-    """Rows of `h200.csv`: the least time of a step over four runs."""
+    """Print rows of `h200.csv`: the shortest time of a step in four runs."""
     with (Path(tempfile.gettempdir()) / "hopscale-gpu.lock").open("w") as alone:
         for name, size, target, scale, chains in shared(rows(), share):
             count = 512 if target.num_sites * chains < 10**7 else 128
@@ -272,7 +272,7 @@ def steps() -> None:
 
 
 def tuners() -> None:
-    """A frozen tuner costs something on a GPU, which computes its update and drops it."""
+    """A frozen tuner costs time on a GPU, which computes its update and discards it."""
     for name, target, scale, chains in problems():
         found = []
         for tuner in (hs.Fixed(scale), hs.Adaptive(), hs.Tuned()):
@@ -288,7 +288,7 @@ def tuners() -> None:
 
 
 def begin() -> None:
-    """Say what this runs on, or why it cannot."""
+    """Print the devices, or exit with the reason why the kernels cannot run."""
     ready, reason = gpu.ready()
     if not ready:
         sys.exit(f"The kernels for GPUs cannot run here: {reason}.")

@@ -1,9 +1,9 @@
-"""Whether the GPU kernels agree with `reference`: PASS or FAIL a case.
+"""Whether the GPU kernels agree with `reference`: PASS or FAIL for each case.
 
 Run: python benchmarks/gpu_check.py [k/n] [word]
 
-With k/n, every n-th case from the k-th on: n processes compile side by side. With a word, only
-cases that have it in their name: sweeps, network.
+With k/n, it runs every n-th case from the k-th on, so that n processes can compile side by side.
+With a word, such as sweeps or network, it runs only cases that have it in their name.
 """
 
 import sys
@@ -28,11 +28,11 @@ def near(a, b) -> bool:
 
 
 def same_choice(ours, theirs, lengths) -> bool:
-    """Whether all is the same but what ties within rounding.
+    """Whether both choices are the same, except for ties within rounding.
 
-    Of thousands of draws from thousands of columns some do; then one site stands for another, and
-    in the rounds after it all is different. So of long paths the first quarter is compared, as a
-    set.
+    Among thousands of draws from thousands of columns there are some ties. Then one site is chosen
+    for another, and everything is different in the rounds after it. So for long paths, the first
+    quarter is compared, as a set.
     """
     most = max(lengths)
     if most <= 1000:
@@ -47,7 +47,7 @@ def check(chains: int, n: int, length: int, balance) -> None:
     sites, chosen, p = chains_of(gpu.race, balance=balance)(keys, x, lengths)
     theirs = chains_of(reference.race, balance=balance)(keys, x, lengths)
     path = x, sites, chosen, lengths
-    # A draw that ties within rounding changes what follows it.
+    # A draw that ties within rounding changes everything after it.
     results = {"sites": same_choice(sites, theirs[0], lengths.tolist())}
     in_order = jnp.arange(n)[None, :] < lengths[:, None]
     results["flags"] = bool(jnp.all(jax.vmap(reference.flags)(sites, lengths) == chosen))
@@ -73,7 +73,7 @@ def check(chains: int, n: int, length: int, balance) -> None:
 
 
 def check_values(chains: int, n: int, length: int, values: int) -> None:
-    """Sites of several values: the sites, the values they take, and how likely both were."""
+    """Sites with several values: the sites, the values drawn, and the log-probability of both."""
     keys, x, lengths = case(chains, n * values, length)
     ratios, settings = x.reshape(chains, n, values), {"balance": "barker"}
     here = jax.random.randint(jax.random.key(2), (chains, n), 0, values).astype(jnp.int8)
@@ -141,12 +141,12 @@ def check_sweeps(target: hs.Pairwise | hs.Potts, chains: int) -> None:
 
 
 def check_network(height: int, width: int) -> None:
-    """A residual network's energies and gradients by kernels and by XLA, beside full precision."""
+    """A residual network's energies and gradients by kernels and XLA, against full precision."""
     x = jax.random.bernoulli(jax.random.key(2), 0.3, (100, height, width)).astype(jnp.float32)
 
     def network(precision: str) -> ResNet:
         start = ResNet(64, 1, precision, "uniform")
-        return jax.tree.map(lambda a: 2.0 * a, start)  # or all images have the same energy
+        return jax.tree.map(lambda a: 2.0 * a, start)  # else all images have the same energy
 
     kernels = jax.jit(jax.vmap(network("bfloat16").value_and_slope))(x)
     by_xla = jax.jit(jax.vmap(jax.value_and_grad(network("bfloat16"))))(x)

@@ -1,4 +1,4 @@
-"""What a step of LBP costs a site on a GPU, by how many sites a chain has, as a figure.
+"""A figure of the cost of an LBP step per site on a GPU, against the number of sites of a chain.
 
     python benchmarks/gpu_figure.py docs/assets/sites.png
 

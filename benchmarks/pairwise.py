@@ -1,10 +1,11 @@
-"""Sweeps of pairwise and Potts models: spin updates a second, and mean energies.
+"""Sweeps of pairwise and Potts models: spin updates per second, and mean energies.
 
     python benchmarks/pairwise.py [--g1 G1.txt] [--reads 96] [--out benchmarks/pairwise-cpu.csv]
 
-Beside dwave-samplers' simulated annealing where it is installed (pip install dwave-samplers), on as
-many threads as there are cores; beside a checkerboard in plain JAX for a Potts model. Both sides
-take turns, and the best of three counts: other programs only ever make one slower.
+They are compared with dwave-samplers' simulated annealing if it is installed (pip install
+dwave-samplers), on as many threads as there are cores; for a Potts model, with a checkerboard in
+plain JAX. Both sides run in turn, and the best of three runs counts, because other programs can
+only make a run slower.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def regular(n: int, seed: int = 0) -> hs.Pairwise:
     pairs: dict[tuple[int, int], float] = {}
     for _ in range(3):
         found = None
-        while found is None or pairs.keys() & found.keys():  # one in two or three will do
+        while found is None or pairs.keys() & found.keys():  # one try in two or three succeeds
             ends = np.sort(rng.permutation(n).reshape(-1, 2), axis=1)
             signs = rng.choice([-1.0, 1.0], len(ends))
             found = {(int(i), int(j)): float(s) for (i, j), s in zip(ends, signs, strict=True)}
@@ -73,7 +74,7 @@ def max_cut(path: Path | None, seed: int = 0) -> tuple[str, hs.Pairwise]:
 
 
 def ours(target: hs.Target, beta: float, reads: int, sweeps: int) -> Callable[[int], np.ndarray]:
-    """Sweeps at one temperature from random states; gives the energies where they end."""
+    """Sweeps at one temperature from random states; returns the final energies."""
     inner = 10 if sweeps % 10 == 0 else 1
     kernel = hs.Gibbs(rule="metropolis", sweeps=inner, implementation=IMPLEMENTATION)
     powered = Powered(target, beta)
@@ -92,7 +93,7 @@ def ours(target: hs.Target, beta: float, reads: int, sweeps: int) -> Callable[[i
 
 
 def dwave(target: hs.Pairwise, beta: float, reads: int, sweeps: int) -> Callable[[int], np.ndarray]:
-    """The same by dwave-samplers, its reads shared out among threads."""
+    """The same by dwave-samplers, with its reads divided among threads."""
     assert dimod is not None
     model, threads = target.to_dimod(), os.cpu_count() or 1
     shares = [len(part) for part in np.array_split(np.arange(reads), threads)]
@@ -154,7 +155,7 @@ def _mean(values: np.ndarray) -> tuple[float, float]:
 
 
 def checkerboard(side: int, values: int, coupling: float, reads: int, sweeps: int):
-    """A Potts model as one would write it in JAX: two halves of a lattice in turn."""
+    """A Potts model in plain JAX: sweeps that update the two halves of a lattice in turn."""
     odd = jnp.asarray(np.indices((side, side)).sum(axis=0) % 2)
 
     def half(x, key, parity):
@@ -207,7 +208,7 @@ def measure_potts(reads: int, sweeps: int, side: int = 64, values: int = 5) -> d
 
 
 def measure_large(sweeps: int, reads: int = 16) -> dict:
-    """A million sites, alone."""
+    """A million sites, without a comparison."""
     target = spin_glass(1000)
     run = ours(target, 0.6, reads, sweeps)
     run(0)

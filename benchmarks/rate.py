@@ -2,9 +2,9 @@
 
     python benchmarks/rate.py [--sites 8000] [--csv benchmarks/rate.csv] [--figure rate.png]
 
-Independent sites of K values with random probabilities, chains that start at exact draws, and a
-grid of R. The expected jump distance is the mean of the acceptance probability times R; the best
-rate is at the top of a cubic in the log of R, through the points around it.
+The target has independent sites of K values with random probabilities. Chains start at exact draws,
+and R is on a grid. The expected jump distance is the mean of the acceptance probability times R.
+The best rate is at the maximum of a cubic in the log of R, fitted to the points around it.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def measure(values: int, sites: int, chains: int, steps: int, spread: float, see
 
 
 def fitted(scale, rate, distance) -> tuple[float, float, float]:
-    """The best rate, its distance, and that at 0.574: by a cubic in log R around the top."""
+    """The best rate, its distance, and that at 0.574, from a cubic in log R around the top."""
     near = (rate > 0.3) & (rate < 0.85)
     curve = np.polynomial.Polynomial.fit(np.log(scale[near]), distance[near], 3)
     first, last = np.log(scale[near][[0, -1]])

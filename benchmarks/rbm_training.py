@@ -1,12 +1,13 @@
-"""Which training of the paper's RBMs makes its tables.
+"""Which training of the paper's RBMs reproduces its tables.
 
     python benchmarks/rbm_training.py --data-dir DIR [--hidden 100 400 1000] [--minutes 5]
         [--only TEXT ...] [--steps 4000] [--part 0/2] [--out benchmarks/rbm_training.csv]
 
-The paper names the number of hidden units, and for the rest other work. What that leaves open is
-how images become bits, how long and by what the models are trained. Each row is a model, with the
-jump distances of the paper's samplers on it (100 chains, R = 1 and tuned by the paper's rule) over
-the printed ones; `error` is the mean of |log ratio|. The shipped models are the row "shipped".
+The paper gives the number of hidden units, and refers to other work for the rest. This leaves open
+how images become bits, and how long and by which method the models are trained. Each row is a
+model. It has the jump distances of the paper's samplers (100 chains, R = 1 and tuned by the paper's
+rule), divided by the printed ones; `error` is the mean of |log ratio|. The row "shipped" has the
+shipped models.
 """
 
 import argparse
@@ -55,7 +56,7 @@ class Training:
 
 
 def trainings() -> Iterator[Training]:
-    """One thing changed at a time, then what seems likeliest."""
+    """The kinds of bits; other settings for each, mostly one changed at a time; other seeds."""
     for bits in ("static", "thresholded", "dynamic"):
         yield Training(bits)
     for bits in ("static", "thresholded", "dynamic"):

@@ -1,4 +1,4 @@
-"""Which sampler when: `hs.compare` on thirteen kinds of target, as a table.
+"""Which sampler is best for which target: `hs.compare` on thirteen kinds of target, as a table.
 
 python benchmarks/samplers.py [--seconds 5] [--only WORD] [--out docs/assets/samplers.md]
 """
@@ -37,7 +37,7 @@ def network(n: int, hidden: int) -> hs.LogDensity:
 
 
 def regression(rows: int, n: int) -> hs.LogDensity:
-    """Which columns explain y: quadratic in each bit once written linear in it."""
+    """Which columns explain y; squares of bits are written as linear terms."""
     columns = RNG.normal(size=(rows, n)) / np.sqrt(rows)
     y = columns[:, :5].sum(axis=1) + 0.3 * RNG.normal(size=rows)
     gram, fit = columns.T @ columns, columns.T @ y

@@ -1,10 +1,11 @@
-"""Distance per second instead of per step: where the two differ.
+"""Tuning for distance per second instead of per step: where the two differ.
 
 Run: python benchmarks/site_cost.py [--chains 100] [--only NAMES] [--out FILE.csv]
 
-For each target and kernel: what a site adds to the time of a step (`bench.site_cost`), the scale
-that `Tuned()` finds and the one that `Tuned(site_cost=...)` finds, and the distance per second at
-the second over that at the first, the time of a step being a line in R.
+For each target and kernel, the table has what a site adds to the time of a step
+(`bench.site_cost`), the scales that `Tuned()` and `Tuned(site_cost=...)` find, and the distance per
+second at the second scale divided by that at the first. The time of a step is taken to be linear
+in R.
 """
 
 import argparse

@@ -4,7 +4,7 @@
 
 `rules` compares the two rules of a sweep, below and above criticality and with fields. `colours`
 compares sweeps and LBP where sites depend on many others: cliques of as many sites as there are
-colours, drawn one colour after the other. `reference` is the same without kernels in C++.
+colours, drawn one colour after the other. `reference` is the same without the C++ kernels.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def dense(scale: float, n: int = 128) -> hs.Target:
 
 
 def cliques(colours: int, n: int = 1024) -> hs.Target:
-    """Groups of `colours` sites, all of a group coupled."""
+    """Groups of `colours` sites; all sites of a group are coupled."""
     i, j = np.triu_indices(colours, 1)
     first = np.arange(0, n, colours)[:, None]
     pairs = (first + i).ravel(), (first + j).ravel()

@@ -1,9 +1,9 @@
-"""The course of models of Table 2 as a figure.
+"""A figure of the training of models of Table 2.
 
 Run: python benchmarks/table2_curves.py docs/results/table2_curves.csv docs/assets/ebm-table2.png
 
-Left and middle, the largest gap of stretches of training, by weight function: training diverged
-where a line ends beyond 10^7. Right, the scale R of tuned chains by how the weights started.
+Left and middle: the largest gap in each stretch of training, by weight function; training diverged
+where a line ends beyond 10^7. Right: the scale R of tuned chains, by the start of the weights.
 """
 
 import argparse

@@ -1,16 +1,17 @@
-"""Models of Table 2 on one GPU, side by side, within a number of minutes.
+"""Train models of Table 2 side by side on one GPU, within a number of minutes.
 
 Run: python benchmarks/table2_gpu.py --data DIR --out DIR --minutes 9 [--mps]
          --models LBP_b-1:90,LBP_s-1:40,ALBP_b:20,ALBP_s:15 [--from DIR] [--tiny]
 
-Each model is a process (`table2_model.py` says how it is written), and `--processes` of them share
-the GPU; the others follow as these end. `--mps` starts NVIDIA's multi-process service for that
-time. A model trains until its iterations or the time for training are over, goes on from
-`--from`/NAME.checkpoint if that exists, and then its log-likelihood is estimated from two sides.
+Each model is a process (`table2_model.py` says how a model is written). `--processes` of them share
+the GPU, and the others start as these end. `--mps` starts NVIDIA's multi-process service for that
+time. A model resumes from `--from`/NAME.checkpoint if that exists, and trains until its iterations
+or the time for training are over. Then its log-likelihood is estimated from two sides.
 
-In --out, renewed every few seconds: summary.json, results.sqlite (models whose iterations were
-completed), log.txt, and at most `--checkpoints` NAME.checkpoint of models that are not done, those
-named first first; NAME.model of those that are; at the end record.zip with curves and pictures.
+The folder --out is updated every few seconds. It has summary.json; results.sqlite, with the models
+that completed their iterations; log.txt; NAME.checkpoint of at most `--checkpoints` models that are
+not done, in the order in which they were started; and NAME.model of models that are trained. At the
+end, record.zip is added, with curves and pictures.
 """
 
 import argparse
@@ -31,7 +32,7 @@ import numpy as np
 from table2_model import LAST_SECONDS, Worker, history_of, name_of, run_name, write_curve
 
 TICK = 10.0
-MODEL_SECONDS = 100.0  # without which none is begun
+MODEL_SECONDS = 100.0  # no model is started with less time left
 PASSED_ON = ("data", "minutes", "likelihood_minutes")
 
 
@@ -57,7 +58,7 @@ def arguments():
 
 @contextlib.contextmanager
 def multi_process_service(wanted: bool):
-    """NVIDIA's, for the time of a block, where there is one."""
+    """NVIDIA's service, for the time of a block, if it is installed."""
     control = shutil.which("nvidia-cuda-mps-control") if wanted else None
     if control:
         subprocess.run([control, "-d"], check=False, timeout=20)
@@ -67,7 +68,7 @@ def multi_process_service(wanted: bool):
 
 
 class Parent:
-    """Starts the workers, and collects what they leave."""
+    """Starts the workers, and collects their results."""
 
     def __init__(self, options):
         self.options, self.began = options, time.time()
@@ -79,7 +80,7 @@ class Parent:
         return self.options.work / name_of(spec)
 
     def start(self, spec: str) -> subprocess.Popen:
-        """A process for a model, with the checkpoint that it goes on from where it wants it."""
+        """Start the process of a model, with the checkpoint that it resumes from in its folder."""
         options = self.options
         self.folder(spec).mkdir(parents=True, exist_ok=True)
         self.take_up(spec)
@@ -92,7 +93,7 @@ class Parent:
         return subprocess.Popen(command, stdout=self.log, stderr=self.log)
 
     def take_up(self, spec: str) -> None:
-        """Put the checkpoint that a model goes on from into its folder, if there is one."""
+        """Copy the checkpoint that a model resumes from into its folder, if there is one."""
         from hopscale.learn import checkpoint
 
         if self.options.start_from is None:
@@ -117,7 +118,7 @@ class Parent:
         print((options.out / "log.txt").read_text()[-4_000:])
 
     def train(self) -> None:
-        """Keep as many models in training as there may be, until all are done or time is over."""
+        """Keep `--processes` models in training until all are done or time is up."""
         waiting = list(self.specs)
         end = self.began + 60 * self.options.minutes - LAST_SECONDS
         while time.time() < end:
@@ -143,7 +144,7 @@ class Parent:
                 process.kill()
 
     def collect(self) -> None:
-        """Bring what there is to where it is looked for. A failure here must not end training."""
+        """Copy current results to the output folder. A failure here must not end training."""
         try:
             self.copy_checkpoints()
             self.copy_models()
@@ -152,7 +153,7 @@ class Parent:
             print(f"collecting: {error!r}", flush=True)
 
     def copy_checkpoints(self) -> None:
-        """The newest of each model that is not done; few enough to be sent."""
+        """Copy the newest checkpoint of models that are not done, at most `--checkpoints`."""
         from hopscale.learn import checkpoint
 
         chosen = [spec for spec in self.processes if self.stage(spec) != "done"]
@@ -180,7 +181,7 @@ class Parent:
         shutil.move(scratch, self.options.out / name)
 
     def tell(self, spec: str) -> None:
-        """A line on the last iterations of a model in training."""
+        """Log a line on the last iterations of a model in training."""
         history = history_of(self.folder(spec))
         assert history is not None
         last = {name: f"{np.mean(values[-500:]):.4g}" for name, values in history.items()}
@@ -189,7 +190,7 @@ class Parent:
         self.log.flush()
 
     def abouts(self) -> dict[str, dict]:
-        """What each model's process has said."""
+        """What each model's process has reported."""
         files = {spec: self.folder(spec) / "about.json" for spec in self.specs}
         return {spec: json.loads(file.read_text()) for spec, file in files.items() if file.exists()}
 
@@ -211,7 +212,7 @@ class Parent:
                     store.add_all([row])
 
     def record(self) -> None:
-        """Curves and pictures, together."""
+        """Write curves and pictures to one archive."""
         with zipfile.ZipFile(self.options.out / "record.zip", "w", zipfile.ZIP_DEFLATED) as archive:
             for spec in self.specs:
                 folder = self.folder(spec)

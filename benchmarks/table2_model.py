@@ -1,9 +1,9 @@
-"""One model of Table 2, trained and judged within a time; a process of `table2_gpu.py`.
+"""Train and judge one model of Table 2 within a time limit; a process of `table2_gpu.py`.
 
-A model is COLUMN:STEPS, and further settings of its profile, a seed or a data set:
+A model is written as COLUMN:STEPS, followed by settings of its profile, a seed or a data set:
 ALBP_s:15:iterations=40000:seed=1:data=omniglot. With looks=4, the errors of its log-ratios are
-taken four times along training. What there is of it is in about.json of its folder at any time; at
-the end also history.npz, pictures, and its weights and samples in model.checkpoint.
+measured four times during training. Its folder always has its state in about.json. At the end it
+also has history.npz, pictures, and weights and samples in model.checkpoint.
 """
 
 import csv
@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-LAST_SECONDS = 15.0  # for collecting what is there
-LIKELIHOOD_SECONDS = 60.0  # without which none is begun
+LAST_SECONDS = 15.0  # reserved for collecting results
+LIKELIHOOD_SECONDS = 60.0  # no estimate is started with less time left
 CURVE_POINTS = 1_000
-# Settings that training does not depend on while it lasts.
+# Settings that do not change the course of training.
 HORIZON = ("iterations", "chains", "betas", "repeats", "resample", "components", "settle", "looks")
 TINY = {
     "network": "cnn", "channels": 2, "iterations": 60, "learning_rate_warmup": 20, "chains": 8,
@@ -26,7 +26,7 @@ TINY = {
 
 
 def cell_of(spec: str, tiny: bool = False):
-    """The cell that a model's text describes."""
+    """The cell that the text of a model describes."""
     from hopscale_reproduction.experiments.table2.cells import PROFILES, TrainingCell
 
     column, steps, *changes = spec.split(":")
@@ -45,17 +45,17 @@ def cell_of(spec: str, tiny: bool = False):
 
 
 def looks_of(spec: str) -> int:
-    """How often a model's log-ratios are looked at."""
+    """How often the log-ratios of a model are measured."""
     return next((int(part[6:]) for part in spec.split(":") if part.startswith("looks=")), 0)
 
 
 def name_of(spec: str) -> str:
-    """A model's text as the name of a file."""
+    """The text of a model as a file name."""
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in spec)
 
 
 def run_name(spec: str) -> str:
-    """The same for models that one run of training goes through."""
+    """The file name of a run of training, shared by all models along it."""
     parts = [part for part in spec.split(":") if part.partition("=")[0] not in HORIZON]
     return name_of(":".join(parts))
 
@@ -80,7 +80,7 @@ class Worker:
         print(f"{self.about['seconds']:7.1f} {self.spec}: {json.dumps(more)}", flush=True)
 
     def seconds_left(self) -> float:
-        """Until all must be done."""
+        """Seconds until everything must be done."""
         total = 60 * self.options.minutes - LAST_SECONDS
         return total - (time.time() - self.options.began)
 
@@ -110,7 +110,7 @@ class Worker:
             self.say(stage="done")
 
     def train(self, images):
-        """As far as time allows, with a few looks at the log-ratios."""
+        """Train as far as time allows, and measure the log-ratios a few times."""
         from hopscale_reproduction.experiments.table2 import training
 
         profile, looks = self.cell.profile, looks_of(self.spec)
@@ -125,7 +125,7 @@ class Worker:
         return trained
 
     def write_model(self, shape: tuple[int, ...]) -> None:
-        """Averaged weights and samples, for `hopscale evaluate`: a third as large."""
+        """Write averaged weights and samples, for `hopscale evaluate`; a third of a checkpoint."""
         from hopscale.disk import storage
         from hopscale.learn import checkpoint
 
@@ -152,7 +152,7 @@ class Worker:
         gallery.save(self.folder, f"{self.cell.data}, {self.spec}", trained, long_run=0)
 
     def ratios(self, trained) -> None:
-        """How good the log-ratios are at states of the buffer, in each precision."""
+        """Measure the errors of the log-ratios at states of the buffer, in each precision."""
         from ebm_start import ratio_errors, with_precision
 
         profile, found = self.cell.profile, {}
@@ -167,7 +167,7 @@ class Worker:
         self.say(ratios=[*self.about.get("ratios", []), look])
 
     def measure(self, images, trained, course) -> None:
-        """The log-likelihood, and log Z from two sides."""
+        """Estimate the log-likelihood, and log Z from two sides."""
         from hopscale import learn
         from hopscale.learn.pictures import grid
         from hopscale_reproduction.experiments.table2 import training
@@ -193,7 +193,7 @@ class Worker:
 
 
 def history_of(folder: Path) -> dict[str, np.ndarray] | None:
-    """The record of training, from its end or the newest checkpoint."""
+    """The history of training, from its end or from the newest checkpoint."""
     from hopscale.learn import checkpoint
     from hopscale.learn.health import RECORDED
 
@@ -206,7 +206,7 @@ def history_of(folder: Path) -> dict[str, np.ndarray] | None:
 
 
 def write_curve(folder: Path) -> Path | None:
-    """The record of training as means over stretches."""
+    """Write the history of training as means over stretches."""
     from hopscale.learn.health import RECORDED
 
     history = history_of(folder)

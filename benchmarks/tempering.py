@@ -1,11 +1,11 @@
-"""Parallel tempering where the answer is known: exact numbers beside what a run finds.
+"""Parallel tempering where the answer is known: exact numbers beside those of a run.
 
 python benchmarks/tempering.py [case ...] [--chains 32] [--draws 4000] [--minutes M] [--plain]
 python benchmarks/tempering.py --cost
 
 Cases: ising, modes, frustrated, glass, bits (on a CPU); rbm (a GPU helps). With --minutes a run
-goes on, some draws at a time, and says after each how it stands. --cost: the time of a run of
-12 levels over that of 12 runs.
+continues, some draws at a time, and prints its results after each. --cost: the time of a run with
+12 levels, in runs without tempering.
 """
 
 import argparse
@@ -24,16 +24,16 @@ KEEP = 1_000  # draws between two states that are saved
 
 
 def lattice_log_z(field: np.ndarray, down: np.ndarray, right: np.ndarray) -> float:
-    """log Z of spins on an open lattice, site by site: all states of the last row's width."""
+    """log Z of spins on an open lattice, site by site, with all states of a row's width."""
     rows, width = field.shape
     spins = 2.0 * (np.arange(2**width)[:, None] >> np.arange(width) & 1) - 1.0
     log_weight = np.full(2**width, -np.inf)
-    log_weight[0] = 0.0  # before the first row nothing is attached to anything
+    log_weight[0] = 0.0  # before the first row there are no couplings
     for r in range(rows):
         for c in range(width):
             flipped = log_weight[np.arange(2**width) ^ (1 << c)]
             if r:
-                # Sum over the site above, which this one takes the place of.
+                # Sum over the site above, whose place this one takes.
                 above = down[r - 1, c]
                 log_weight = np.logaddexp(log_weight + above, flipped - above)
             else:
@@ -60,7 +60,7 @@ def enumerated(target: hs.Target, function) -> tuple[float, float]:
 
 
 def ising(size: int = 16, coupling: float = 0.5, h: float = 0.002):
-    """Below the critical temperature (J > 0.4407): two modes, whose weights the field decides."""
+    """Below the critical temperature (J > 0.4407): two modes, whose weights the field sets."""
     ones, bonds = np.ones((size, size)), np.ones((size - 1, size))
 
     def log_z(j: float, field: float) -> float:
@@ -83,7 +83,7 @@ def ising(size: int = 16, coupling: float = 0.5, h: float = 0.002):
 
 
 def modes(sites: int = 32, sharp: float = 3.0):
-    """A mixture of five products of independent bits, around states half of all sites apart."""
+    """A mixture of five products of independent bits, around states about n / 2 sites apart."""
     weights = np.array([0.4, 0.25, 0.2, 0.1, 0.05])
     centres = jnp.asarray(np.random.default_rng(1).integers(0, 2, (5, sites)))
     log_weights = jnp.log(jnp.asarray(weights))
@@ -120,7 +120,7 @@ def frustrated(sites: int = 16):
 
 
 def glass(size: int = 6, beta: float = 2.0):
-    """Spins with couplings of +1 or -1, cold."""
+    """Spins with couplings of +1 or -1, at low temperature."""
     rng = np.random.default_rng(6)
     down, right = (
         rng.choice([-1.0, 1.0], (size - 1, size)),
@@ -140,7 +140,7 @@ def glass(size: int = 6, beta: float = 2.0):
 
 
 def bits(sites: int = 100, p: float = 0.98):
-    """Independent bits, which a sweep draws exactly: what a round trip costs by itself."""
+    """Independent bits, which a sweep draws exactly: the cost of a round trip by itself."""
     return hs.Bernoulli(np.full(sites, p)), hs.Gibbs(), {}, {"log_z": 0.0}
 
 
@@ -199,7 +199,7 @@ def report(name: str, run: hs.Run, truth: dict[str, float], options, cpu: float)
 
 
 def cost(options: argparse.Namespace) -> None:
-    """Seconds of a run of 12 levels over those of 12 runs, compiling left out."""
+    """Print the time of a run with 12 levels, in runs without tempering, without compilation."""
     targets = {"Ising 50 x 50": hs.paper.ising(50, "C2"), "RBM, h = 400": hs.paper.rbm(400)}
     for name, target in targets.items():
         seconds = {}

@@ -1,20 +1,22 @@
-"""How fast tuners land, and how far from the best scale they end.
+"""How fast tuners converge, and how far from the best scale they end.
 
 Run: python benchmarks/tuning.py [--minutes M] [--seeds 20] [--only NAMES] [--part 0/3]
          [--model CHECKPOINT] [--out docs/tuning.csv] [--done TABLES]
      python benchmarks/tuning.py --figure docs/assets/tuning.png
      python benchmarks/tuning.py --table docs/tuning.md
 
-The first appends to docs/tuning.csv (or --out), the others draw and write what is in it.
+The first command appends to docs/tuning.csv (or --out). The others draw its content as a figure and
+write it as a table.
 
-For each target and kernel the jump distance is measured once over a grid of fixed scales, from
-chains in equilibrium. Then each tuner runs from random states, and the scale with which it would
-draw after each step is read off that curve: `steps` is how many it takes until the jump distance is
-within 5% of the largest, and stays there to the end; `efficiency` is the share of the largest jump
-distance at the end. Lines are appended to the table as they come; what is in it is not run again.
+For each target and kernel, the jump distance is measured once over a grid of fixed scales, from
+chains in equilibrium. Then each tuner runs from random states. The curve gives the jump distance at
+the scale with which it would draw after each step. `steps` is the number of steps until the jump
+distance is within 5% of the largest and stays there to the end; `efficiency` is the final share of
+the largest jump distance. Lines are appended to the table as they are measured, and cases in the
+table are not run again.
 
 The large sizes take seconds on a GPU, and an hour on a CPU. Runs that would take long have fewer
-seeds, which the table says.
+seeds, as the table shows.
 --model: a checkpoint of `hopscale train ebm`, measured as "deep ebm".
 """
 
@@ -37,9 +39,9 @@ from hopscale.tune import fitted
 from hopscale_reproduction.design import SIZES
 
 WITHIN = 0.05
-GRID = np.linspace(-1.1, 1.1, 23)  # of log R, about where the tuner ended
+GRID = np.linspace(-1.1, 1.1, 23)  # of log R, around the value where the tuner ended
 MOST_STEPS = 40_000
-MOST_WORK = 4e11  # sites moved by one tuner in all: about a minute of a GPU
+MOST_WORK = 4e11  # sites moved by one tuner in total: about a minute on a GPU
 
 
 class Case(NamedTuple):
@@ -73,7 +75,7 @@ def network(size: int, config: str) -> hs.Target:
 
 @functools.cache
 def small_ebm(size: int, config: str) -> hs.Target:
-    """A network that has learnt the embedded digits, as `hopscale train ebm` does it."""
+    """A network trained on the embedded digits, with the settings of `hopscale train ebm`."""
     from hopscale.learn import recipes
 
     bits = hs.data.load("digits").train
@@ -85,13 +87,13 @@ def small_ebm(size: int, config: str) -> hs.Target:
 
 
 def deep_ebm(size: int, config: str) -> hs.Target:
-    """A residual network that has learnt images of 28 x 28, from a checkpoint."""
+    """A residual network trained on images of 28 x 28, from a checkpoint."""
     network = hs.learn.ResNet(channels=64)
     return hs.learn.load_model(deep_ebm.checkpoint, network)  # type: ignore[attr-defined]
 
 
 def first_states(case: Case) -> np.ndarray | None:
-    """Where chains start, if not at random: those of a deep EBM where training left them."""
+    """The first states, if not random: for a deep EBM, the samples that training left."""
     if case.target != "deep ebm":
         return None
     from hopscale.learn import checkpoint, packing
@@ -217,13 +219,13 @@ def curve(case: Case, around: float, each: int = 30, draws: int = 400) -> Curve:
 
 
 def settled_after(efficiency: np.ndarray) -> np.ndarray:
-    """Steps after which the efficiency is within 5% of 1, and stays so; one too many if never."""
+    """Steps after which the efficiency stays within 5% of 1; one more than all if it never does."""
     off = efficiency < 1.0 - WITHIN
     return np.where(off.any(axis=1), off.shape[1] + 1 - np.argmax(off[:, ::-1], axis=1), 1)
 
 
 def fewer(seeds: int, case: Case, sites: int, steps: int) -> int:
-    """As many seeds as asked for, unless that takes long."""
+    """The number of seeds: as many as asked for, unless that takes long."""
     return int(np.clip(MOST_WORK / (sites * steps * case.chains), min(seeds, 4), seeds))
 
 
@@ -233,7 +235,7 @@ def measure(case: Case, seeds: int) -> list[dict[str, Any]]:
     new = trajectories(case, hs.Tuned(), fewer(seeds, case, sites, 2_000), 2_000)
     found = curve(case, float(np.median(new[:, -1])))
     best, rate, jump = found.best
-    # The paper's rule grows by 0.43 a step at most, by less and less near its end.
+    # The paper's rule raises R by at most 0.43 per step, and by less and less near its end.
     horizon = int(min(MOST_STEPS, max(1_000, 6 * best)))
     old = trajectories(case, hs.Adaptive(), fewer(seeds, case, sites, horizon), horizon)
     found_scales = {"Tuned": new, "Adaptive": old}
@@ -258,7 +260,7 @@ def measure(case: Case, seeds: int) -> list[dict[str, Any]]:
 
 
 def wanted(given: argparse.Namespace) -> list[tuple[str, Case]]:
-    """The cases that are asked for and not in the table yet."""
+    """The cases that are asked for and are not in the table yet."""
     done = {key_of(line) for path in [given.out, *given.done] for line in read(path)}
     part, parts = map(int, given.part.split("/"))
     found = []

@@ -1,4 +1,4 @@
-"""What benchmarks/tuning.py has measured: its table, as rows of a page and as a figure."""
+"""The results of benchmarks/tuning.py: its table, as rows of a page and as a figure."""
 
 import csv
 from pathlib import Path
@@ -44,7 +44,7 @@ def by_case(path: Path) -> dict[tuple, dict[str, dict[str, str]]]:
 
 
 def figure(path: Path, trajectories: dict[str, np.ndarray], picture: Path) -> None:
-    """Steps of the paper's rule against steps of the new one, and scales along warm-up."""
+    """Steps of the paper's rule against those of `Tuned()`, and scales during warm-up."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -77,7 +77,7 @@ def figure(path: Path, trajectories: dict[str, np.ndarray], picture: Path) -> No
 
 
 def table(path: Path, page: Path) -> None:
-    """Write the table into a page, between two comments: of the paper's configurations, C2."""
+    """Write the table into a page, between two comments, with C2 of the paper's configurations."""
     head = (
         "| target | sites | kernel | chains | seeds | best R | its rate | steps, `Adaptive` "
         "| steps, `Tuned` | times fewer | worst seed | efficiency | worst seed |"

@@ -1,4 +1,4 @@
-"""Variable selection: effective draws a second, ours and millipede's, on the same data.
+"""Variable selection: effective draws per second, ours and millipede's, on the same data.
 
     python benchmarks/variable_selection.py diabetes simulated large
     python benchmarks/variable_selection.py diabetes --millipede    # PyPI: millipede-regression
@@ -28,7 +28,7 @@ def diabetes():
 
 
 def simulated(n=300, p=1_000, seed=0):
-    """Columns correlated in groups of five; ten of them count, two of these within a group."""
+    """Columns correlated in groups of five; ten have an effect, two of these in one group."""
     rng = np.random.default_rng(seed)
     common = np.repeat(rng.normal(size=(n, p // 5)), 5, axis=1)
     x = np.sqrt(0.7) * common + np.sqrt(0.3) * rng.normal(size=(n, p))
@@ -51,7 +51,7 @@ def standardised(name):
 
 
 class Clock:
-    """Seconds on the wall, and of all processor cores together: others may use the machine."""
+    """Wall-clock seconds, and those of all processor cores: others may use the machine."""
 
     def __init__(self):
         self.began = time.perf_counter(), time.process_time()
@@ -61,7 +61,7 @@ class Clock:
 
 
 def report(name, sampler, ess, mean, wall, cpu, **more) -> dict:
-    """The line of one run: effective draws of each open column, by seconds of drawing."""
+    """The line of one run: effective draws of the open columns, per second of drawing."""
     worst, median = float(ess.min()), float(np.median(ess))
     return {
         "data": name,

@@ -24,12 +24,14 @@ def images(*shape, number=3):
     return jax.random.bernoulli(jax.random.key(2), 0.4, (number, *shape)).astype(jnp.float32)
 
 
+@eqx.filter_jit
 def by_kernels(net, x):
-    return jax.jit(jax.vmap(partial(residual.residual_pass, network=net, interpret=True)))(x)
+    return jax.vmap(partial(residual.residual_pass, network=net, interpret=True))(x)
 
 
+@eqx.filter_jit
 def by_jax(net, x):
-    return jax.jit(jax.vmap(jax.value_and_grad(net)))(x)
+    return jax.vmap(jax.value_and_grad(net))(x)
 
 
 @pytest.mark.parametrize("shape", [(12, 12), (13, 9), (5, 6), (1, 1)])

@@ -45,14 +45,20 @@ def potts():
     return hs.Potts(PAIRS, [[2, 4], [3, 2]], field)
 
 
+def three():
+    """So few states that every move is soon enumerated."""
+    field = np.random.default_rng(1).normal(size=(3, 4))
+    return hs.Potts([(0, 1, 0.7), (1, 2, -0.5)], EACH, field)
+
+
 TARGETS = {
     "exact": lambda: density("exact"),
     "gradient": density,
-    "potts": potts,
+    "potts": three,
     "clamped": lambda: hs.clamp(potts(), [1], [2]),
     "clamped density": lambda: hs.clamp(density(), [0], [1]),
-    "tempered": lambda: Tempered(equally_likely(potts()), potts(), 0.4),
-    "powered": lambda: Powered(potts(), 0.7),
+    "tempered": lambda: Tempered(equally_likely(three()), three(), 0.4),
+    "powered": lambda: Powered(three(), 0.7),
 }
 
 

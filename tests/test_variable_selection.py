@@ -209,7 +209,7 @@ def test_inclusion_of_repeated_columns_is_right():
     y = 0.6 * x[:, 4] + 0.4 * x[:, 0] + rng.normal(size=60)
     model = VariableSelection(x, y, Slab(50.0))
     truth = hs.check.probabilities(model) @ hs.check.states(model)
-    settings: dict[str, Any] = {"chains": 100, "warmup": 300, "draws": 1500, "progress": False}
+    settings: dict[str, Any] = {"chains": 100, "warmup": 150, "draws": 600, "progress": False}
     mean, error = hs.sample(model, record={"in": Inclusion()}, **settings).recorded["in"]
     assert np.max(np.abs(mean - truth) / error) < most_errors(6, 100)
     given = hs.clamp(model, [1], [0])

@@ -121,7 +121,7 @@ __all__ = [
     "theory",
 ]
 
-# Loaded when first used, with what they need: SciPy, optax, image sets, the shipped weights.
+# Imported on first use, with what they depend on: SciPy, optax, image sets, the shipped weights.
 _LAZY = ("check", "data", "learn", "models", "paper", "plot", "theory")
 _EXTRAS = ("blackjax", "dimod", "numpyro", "pymc")  # each needs a package that may be missing
 _LAZY_NAMES = {

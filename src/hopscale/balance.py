@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 LogBalance = Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]]
 
-# How a function takes it: a name, a function log t -> log g(t), or None for log-weights as given.
+# As an argument: a name, a function log t -> log g(t), or None if values are log-weights already.
 Balance = str | LogBalance | None
 
 
@@ -43,7 +43,7 @@ NAMED: dict[str, LogBalance] = {"sqrt": sqrt, "barker": barker, "min": min, "max
 
 
 def resolve(balance: str | LogBalance) -> LogBalance:
-    """The balancing function of that name, or the user's own log g once it is checked."""
+    """The balancing function of that name, or the user's own log g after a check."""
     if isinstance(balance, str) and balance in NAMED:
         return NAMED[balance]
     if not callable(balance):
@@ -66,7 +66,7 @@ def resolve(balance: str | LogBalance) -> LogBalance:
 
 
 def by_name(balance: str | LogBalance) -> str | LogBalance:
-    """The name of one of the functions here, by which kernels know it; others as they are."""
+    """The name of a function of this module, which kernels store; anything else unchanged."""
     for name, function in NAMED.items():
         if balance is function:
             return name
@@ -74,7 +74,7 @@ def by_name(balance: str | LogBalance) -> str | LogBalance:
 
 
 def apply(balance: Balance, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Log-weights of log-ratios; of log-weights, themselves."""
+    """Log-weights from log-ratios; if `balance` is None, the values unchanged."""
     return values if balance is None else resolve(balance)(values)
 
 

@@ -1,6 +1,6 @@
-"""How fast a step is: kernels against the sort-based reference, beside what the machine can do.
+"""The time of a step: kernels against the plain JAX reference, with the machine's limits.
 
-All times are of whole steps of `sample`, compilation left out, and of one run: compare them as
+All times are of whole steps of `sample`, without compilation, and of one run: compare them as
 ratios, not across machines or days.
 """
 
@@ -33,14 +33,14 @@ SIZES = {
     "quick": {"bernoulli": (100, 800), "ising": (20, 50), "fhmm": (200,)},
     "full": {"bernoulli": (100, 800, 6400), "ising": (20, 50, 100), "fhmm": (200, 1000)},
 }
-# About where tuning ends on configuration C2: R = factor * N^(2/3).
+# Approximately where tuning ends on configuration C2: R = factor * N^(2/3).
 FACTOR = {"bernoulli": 1.77, "ising": 0.9, "fhmm": 1.5}
-SECONDS = 0.4  # of steps, for each number
+SECONDS = 0.4  # of steps, for each time
 COPIED = 2**26  # numbers, far more than caches hold
 
 
 class Cell(NamedTuple):
-    """One line: what a step of all chains costs, by kernels and by the reference."""
+    """A row of the table: the time of a step of all chains, with kernels and by the reference."""
 
     target: str
     size: int
@@ -53,12 +53,12 @@ class Cell(NamedTuple):
 
     @property
     def site_updates(self) -> float:
-        """Sites looked at, over all chains, in a second."""
+        """Sites per second, over all chains."""
         return self.sites * self.chains / self.milliseconds * 1e3
 
 
 class Roofline(NamedTuple):
-    """What the machine can do: bytes copied and random words drawn in a second."""
+    """The machine's limits: bytes copied and random words drawn per second."""
 
     bytes_copied: float
     words_by_jax: float
@@ -98,7 +98,7 @@ def measure(profile: str, chains: Iterable[int], console: Console) -> tuple[list
 def step_milliseconds(
     target: Target, kernel: Kernel, scale: int, chains: int, most: int = 4096
 ) -> float:
-    """The least time of a step over three runs, each long enough to outweigh what a call costs."""
+    """The shortest time of a step in three runs, each long enough to outweigh a call's overhead."""
     plan = Plan.of([target], kernel, [0], [Fixed(scale)], chains, 0, most)
 
     def seconds(steps: int) -> float:
@@ -117,10 +117,10 @@ def step_milliseconds(
 
 
 def site_cost(target: Target, kernel: Kernel | None = None, chains: int = 100) -> float:
-    """What a site adds to the time of a step, in units of a step that moves none.
+    """The time that a site adds to a step, in units of a step that moves none.
 
-    For `Tuned(site_cost=...)`, which then makes distance per second largest. A line through the
-    times at the smallest and the largest scale.
+    Pass it to `Tuned(site_cost=...)`, which then maximises distance per second. It is found from a
+    line through the times at the smallest and the largest scale.
     """
     kernel = LBP() if kernel is None else kernel
     scales = kernel.scale_range(target)
@@ -143,7 +143,7 @@ def _by_reference(target: Target, kernel: Metropolis, scale: int, chains: int) -
 def roofline() -> Roofline:
     """Measure copy bandwidth and the rate of random words, on arrays far larger than caches."""
     array = jnp.zeros(COPIED, jnp.float32)
-    # In place, or it is the time to be given memory that is measured.
+    # In place; otherwise this would measure the allocation of memory.
     add = jax.jit(lambda x: x + 1.0, donate_argnums=0)
     array = add(array)
     best = np.inf
@@ -171,7 +171,7 @@ def _seconds(function, argument) -> float:
 
 
 def hardware() -> str:
-    """The device, in words."""
+    """A description of the device."""
     device = jax.devices()[0]
     kind = device.device_kind
     if device.platform == "cpu":
@@ -235,7 +235,7 @@ def save(out: Path, cells: list[Cell], limits: Roofline) -> None:
 
 
 def figure(path: Path, cells: list[Cell], limits: Roofline) -> None:
-    """Cost of a step against the number of sites, with the machine's own limits."""
+    """Plot the time of a step against the number of sites, with the machine's limits."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -256,7 +256,7 @@ def figure(path: Path, cells: list[Cell], limits: Roofline) -> None:
             axis.plot(n, slow, mark + ":", color=color, mfc="none", lw=1)
         ends = np.array([min(c.sites for c in cells), max(c.sites for c in cells)])
         words = ends * chains / limits.words_by_kernel * 1e3
-        # Read a log-ratio and a bit, write them again: the least a step can move.
+        # The least traffic of a step: read a log-ratio and a bit, and write them again.
         moved = ends * chains * 10 / limits.bytes_copied * 1e3
         axis.plot(ends, words, "-", color="#bbbbbb", lw=1, label="a random word a site")
         axis.plot(ends, moved, "--", color="#bbbbbb", lw=1, label="10 bytes a site")

@@ -1,4 +1,4 @@
-"""LBP, GWG and the random walk as BlackJAX algorithms. Written in `hopscale.adapters.blackjax`."""
+"""LBP, GWG and the random walk as BlackJAX algorithms; see `hopscale.adapters.blackjax`."""
 
 from hopscale.adapters.blackjax import (
     DiscreteInfo,

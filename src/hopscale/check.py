@@ -1,9 +1,9 @@
-"""Is a kernel exact? Tests for targets small enough to enumerate.
+"""Tests whether a kernel is exact, on targets small enough to enumerate.
 
-`transition_matrix` enumerates every move a kernel can make and multiplies out: the target must
-be invariant to rounding error, and `irreducible` says whether all of it can be reached.
-`invariance` needs only that the kernel can take a step: start exactly at the target's
-distribution, take one, and test that the distribution is unchanged.
+`transition_matrix` enumerates every move a kernel can make. The target must be invariant under
+this matrix up to rounding error, and `irreducible` says whether all of the target can be reached.
+`invariance` needs only that the kernel can take a step. It draws states exactly from the target,
+takes steps from them, and tests whether their distribution is unchanged.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ MOST_STATES = 2**16
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The outcome of `invariance`: it failed if p_value < false_alarm."""
+    """The outcome of `invariance`, which fails if p_value < false_alarm."""
 
     p_value: float
     statistic: float
@@ -92,10 +92,11 @@ def _log_probs(target: Target, x):
 
 @renamed(sampler="kernel")
 def transition_matrix(target: Target, kernel: Kernel, scale: float) -> Float[np.ndarray, "m m"]:
-    """The probability of going from each state to each in one step at this scale.
+    """The probability of going from each state (row) to each (column) in one step at this scale.
 
-    Everything the kernel could draw is followed by the functions of its own step. Run it in
-    float64 (jax.enable_x64) for an answer exact to about 1e-14.
+    Rows and columns are in the order of `states`. Everything that the kernel could draw is
+    evaluated by the functions of its own step. Run it in float64 (jax.enable_x64) for an answer
+    exact to about 1e-14.
     """
     _check(target, kernel, scale)
     everything = jnp.asarray(states(target))
@@ -119,7 +120,14 @@ def irreducible(target: Target, kernel: Kernel, scale: float) -> bool:
     """Whether every state of positive probability can be reached from every other.
 
     Invariance is not enough: a kernel that goes from x to its complement and back leaves a
-    symmetric target invariant and sees two states of it.
+    symmetric target invariant, but visits only two of its states.
+
+    Examples:
+        >>> target = hs.Bernoulli([0.5, 0.5, 0.5])
+        >>> print(hs.check.irreducible(target, hs.LBP(), scale=2.0))
+        True
+        >>> print(hs.check.irreducible(target, hs.LBP(lengths="paper"), scale=2.0))
+        False
     """
     possible = probabilities(target) > 0
     reached = transition_matrix(target, kernel, scale)[np.ix_(possible, possible)] > 0
@@ -128,16 +136,17 @@ def irreducible(target: Target, kernel: Kernel, scale: float) -> bool:
 
 
 def ratios(target: Target, x=None, key=0) -> Comparison:
-    """A target's log-ratios beside exact ones, at 64 to 256 neighbours of four states.
+    """Compare a target's log-ratios with exact ones, at 64 to 256 neighbours of four states.
 
     Args:
         target: any target.
-        x: states along the first axis; random ones unless given.
+        x: states along the first axis. None: random states.
         key: a seed or JAX key, for the states and sites.
 
     Returns:
-        `given` and `exact` log-ratios, their root mean square `error` and `size`, and whether they
-        `agree`. A run with gradient ratios makes the same comparison before it starts.
+        The `given` and `exact` log-ratios, the root mean square of their differences (`error`) and
+        of the exact ones (`size`), and whether they `agree`. A run with gradient ratios makes the
+        same comparison before it starts.
     """
     instance("target", target, Target, "hs.LogDensity(fn, shape)")
     key_states, key_sites = jax.random.split(as_key(key))
@@ -145,7 +154,7 @@ def ratios(target: Target, x=None, key=0) -> Comparison:
 
 
 def _check(target, kernel, scale: float | None) -> float:
-    """Raise for what cannot be checked; the scale, two sites unless it is given."""
+    """The scale, by default of two sites. Raises for what cannot be checked."""
     if not isinstance(target, Target) or not isinstance(kernel, Kernel):
         got = " and ".join(kind_of(value) for value in (target, kernel))
         raise TypeError(f"a target and a kernel are needed; got {got}.")
@@ -158,7 +167,7 @@ def _check(target, kernel, scale: float | None) -> float:
 
 
 def _index(target: Target, x) -> Int[np.ndarray, " m"]:
-    """The places of states in the order of `states`."""
+    """The indices of states in the order of `states`."""
     x = np.asarray(x)
     check_values("the kernel leads to states that must hold", x, target.num_states_by_site)
     return np.ravel_multi_index(tuple(x.reshape(-1, target.num_sites).T), _num_states(target))
@@ -174,20 +183,20 @@ def invariance(
     key=0,
     false_alarm: float = 1e-4,
 ) -> Verdict:
-    """Does one step of the kernel leave the target as it is?
+    """Test whether steps of the kernel leave the target invariant.
 
-    Draws states exactly from the enumerated target, takes `steps` steps from each, and compares
-    how often each state is reached with its probability by a chi-square test. States expected
-    fewer than 10 times share a cell.
+    The test draws states exactly from the enumerated target, takes `steps` steps from each, and
+    compares how often each state is reached with its probability by a chi-square test. States
+    expected fewer than 10 times share a cell.
 
     Args:
         target: any target with at most 65,536 states.
         kernel: any kernel, your own included; only its steps are used.
-        scale: R; 2 unless said, or N where that is 1.
-        draws: how many exact draws; a smaller bias needs more to be seen.
-        steps: steps from each draw.
+        scale: R. None: 2, or 1 for a target of one site.
+        draws: the number of exact draws; a smaller bias needs more to be detected.
+        steps: the number of steps from each draw.
         key: a seed or JAX key.
-        false_alarm: the probability with which a correct kernel fails.
+        false_alarm: the probability that a correct kernel fails.
     """
     scale = _check(target, kernel, scale)
     count("draws", draws, minimum=1000)
@@ -215,7 +224,7 @@ def _stepped(program: Program, x, steps: int):
 def _chi_square(observed: np.ndarray, expected: np.ndarray, false_alarm: float) -> Verdict:
     order = np.argsort(expected, kind="stable")
     total = np.cumsum(expected[order])
-    # Cells grow from the rarest state up until each expects 10; what is left joins the last.
+    # Cells grow from the rarest state up until each expects 10 draws; the rest joins the last cell.
     edges, reached = [0], 0.0
     for i, expected_so_far in enumerate(total):
         if expected_so_far - reached >= 10:

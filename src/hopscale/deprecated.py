@@ -1,4 +1,4 @@
-"""Names of the version before: they work for one version, with a warning."""
+"""Names of the previous version, which still work for one version, with a warning."""
 
 import functools
 import warnings
@@ -14,7 +14,7 @@ GOES_WITH = "0.3"
 
 
 def warn(old: str, new: str, stacklevel: int = 3) -> None:
-    """Say that a name has changed, where the caller's caller used it."""
+    """Warn that a name has changed, at the place where the caller's caller used it."""
     message = f"{old} is called {new} now; the old name goes with {GOES_WITH}."
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
 
@@ -22,7 +22,7 @@ def warn(old: str, new: str, stacklevel: int = 3) -> None:
 def renamed(
     **names: str,
 ) -> Callable[[Callable[Given, Found]], Callable[Given, Found]]:
-    """A function whose arguments had other names: `@renamed(old="new")`."""
+    """A decorator for a function whose arguments had other names: `@renamed(old="new")`."""
 
     def around(function: Callable[Given, Found]) -> Callable[Given, Found]:
         @functools.wraps(function)
@@ -41,7 +41,7 @@ def renamed(
 
 
 class OfState(eqx.Module):
-    """A function of one state, as statistics were, as the function of (state, info) they are."""
+    """A function of (state, info) from a function of one state, the old form of a statistic."""
 
     function: Callable = eqx.field(static=True)
 

@@ -1,8 +1,8 @@
 """The chains of one run on several devices.
 
-Chains are independent, so each device steps its own and runs the loop of one device over them.
-What pools over chains, the tuner and some recorders, is the same on all devices: it is given the
-numbers of all chains, gathered in their order. So a run does not depend on how many devices it had.
+Chains are independent, so each device runs the loop of one device over its own chains. The tuner
+and some recorders pool over chains. They are the same on all devices, because they receive the
+numbers of all chains, gathered in their order. So a run does not depend on the number of devices.
 """
 
 from collections.abc import Callable
@@ -16,28 +16,28 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
-AXIS = "chains"  # of a mesh
-SAME = PartitionSpec()  # on all devices
+AXIS = "chains"  # the axis of a mesh
+SAME = PartitionSpec()  # the same on all devices
 BY_CHAIN = PartitionSpec(AXIS)  # the first axis is that of chains
 
-Devices = tuple[jax.Device, ...]  # none: JAX's default
+Devices = tuple[jax.Device, ...]  # empty: JAX's default
 
 
 def default(devices: Devices) -> AbstractContextManager:
-    """What makes the first of these devices the default; nothing, if there is none."""
+    """A context in which the first of these devices, if there is one, is the default."""
     return jax.default_device(devices[0]) if devices else nullcontext()
 
 
 def mesh_of(devices: Devices) -> Mesh | None:
-    """The devices in a row; None for one device, which needs none of this."""
+    """The devices as a mesh of one axis; None for one device, which needs no mesh."""
     return Mesh(np.array(devices), (AXIS,)) if len(devices) > 1 else None
 
 
-# -- Outside of the loop. -------------------------------------------------------------------------
+# -- Outside the loop. ----------------------------------------------------------------------------
 
 
 def place(tree: Any, devices: Devices, spec: Any = SAME) -> Any:
-    """The arrays of a tree on these devices; `spec` may differ from branch to branch."""
+    """Put the arrays of a tree on these devices; `spec` may differ from branch to branch."""
     if not devices:
         return tree
     mesh, where = mesh_of(devices), devices[0]
@@ -53,28 +53,28 @@ def share(function: Callable, mesh: Mesh, fixed: Any, specs: tuple, out_specs: A
     Args:
         function: run by every device, along the axis of chains.
         mesh: the devices.
-        fixed: the same for all, with anything in it.
-        specs: of the other arguments, which are trees of arrays.
-        out_specs: of what the function returns.
+        fixed: an argument that is the same for all devices; a tree that may hold anything.
+        specs: partition specs of the other arguments, which are trees of arrays.
+        out_specs: partition specs of what the function returns.
     """
     arrays, rest = eqx.partition(fixed, eqx.is_array)
 
     def one(arrays, *arguments):
         return function(eqx.combine(arrays, rest), *arguments)
 
-    # That what is SAME is the same cannot be seen by JAX: it does not look into kernels. With a
-    # `jit` of its own the loop keeps its constants, which XLA folds as it does on one device.
+    # JAX cannot verify that SAME values are the same, because it does not look into kernels. With
+    # its own `jit` the loop keeps its constants, which XLA folds as it does on one device.
     shared = jax.shard_map(
         jax.jit(one), mesh=mesh, in_specs=(SAME, *specs), out_specs=out_specs, check_vma=False
     )
     return lambda *arguments: shared(arrays, *arguments)
 
 
-# -- Inside. An `axis` of None is one device, which has all chains. --------------------------------
+# -- Inside the loop. An `axis` of None means one device, which has all chains. --------------------
 
 
 def device_count() -> int:
-    """How many devices have the chains of the program that is being traced."""
+    """The number of devices that share the chains of the program being traced."""
     try:
         return jax.lax.axis_size(AXIS)
     except NameError:  # there is no such axis
@@ -82,14 +82,14 @@ def device_count() -> int:
 
 
 def all_chains(tree: Any, axis: str | None) -> Any:
-    """What every device has of its own chains, put together in the order of chains."""
+    """The values of all chains, gathered from the devices in the order of chains."""
     if axis is None:
         return tree
     return jax.tree.map(lambda a: jax.lax.all_gather(a, axis, tiled=True), tree)
 
 
 def own_chains(array: Array, axis: str | None) -> Array:
-    """The part for this device's chains of an array that has all of them."""
+    """This device's part of an array of all chains."""
     if axis is None:
         return array
     each = len(array) // jax.lax.axis_size(axis)
@@ -97,10 +97,10 @@ def own_chains(array: Array, axis: str | None) -> Array:
 
 
 def chain_count(own: int, axis: str | None) -> int:
-    """How many chains all devices have, if each has `own`."""
+    """The number of chains on all devices, if each has `own`."""
     return own if axis is None else own * jax.lax.axis_size(axis)
 
 
 def chain_numbers(own: int, axis: str | None) -> Int[Array, " chains"]:
-    """The numbers of this device's chains, among all."""
+    """The indices of this device's chains among all chains."""
     return own_chains(jnp.arange(chain_count(own, axis), dtype=jnp.int32), axis)

@@ -1,7 +1,7 @@
-"""How well a run mixed: effective sample size, R-hat and Monte Carlo error of a statistic.
+"""Convergence diagnostics: effective sample size, R-hat and Monte Carlo error of a statistic.
 
-`effective_sample_size` is the paper's, of each chain. The others are those of Vehtari et al.
-(2021), of all chains together, and agree with ArviZ.
+`effective_sample_size` is the paper's estimator, for each chain. The others are those of Vehtari
+et al. (2021), for all chains together, and agree with ArviZ.
 """
 
 from typing import Any
@@ -29,12 +29,12 @@ def effective_sample_size(
     $$\text{ESS} = \frac{n}{1 + 2 \sum_{k=1}^{K-1} \rho_k}$$
 
     where the sum stops before the first lag K whose autocorrelation is negative. A chain whose
-    statistic never moved counts as one draw.
+    statistic never changed counts as one draw.
 
     Args:
-        trace: the statistic, one row a chain.
-        block: how many draws each entry of the trace averages.
-        variance: the statistic's variance over single draws, needed if `block` > 1.
+        trace: the statistic, one row per chain.
+        block: the number of draws averaged in each entry of the trace.
+        variance: the variance of single draws in each chain, needed if `block` > 1.
     """
     _check(trace)
     chains, n = trace.shape
@@ -50,7 +50,7 @@ def effective_sample_size(
         )
     covariance = autocovariance(trace)
     spread = covariance[:, 0] if variance is None or block == 1 else variance
-    # Rounding leaves a constant chain with a variance of about 1e-32 of its square.
+    # By rounding, a constant chain has a variance of about 1e-32 of its square.
     stuck = covariance[:, 0] <= 1e-14 * np.maximum(np.mean(trace**2, axis=1), 1e-300)
     negative = covariance < 0
     first = np.where(negative.any(axis=1), negative.argmax(axis=1), n)
@@ -62,41 +62,41 @@ def effective_sample_size(
 
 
 def r_hat(trace: Float[np.ndarray, "chains n"]) -> float:
-    """Rank-normalised split R-hat: how much the halves of all chains disagree, 1 if they do not.
+    """Rank-normalised split R-hat: how much the half-chains disagree, 1 if they agree.
 
-    The larger of two (Vehtari et al. 2021, arXiv:1903.08008): of the ranks of the values, which
-    tells chains with different locations apart, and of the ranks of their distances from the
-    median, which tells different spreads.
+    The larger of two values (Vehtari et al. 2021, arXiv:1903.08008): R-hat of the ranks of the
+    values, which detects chains with different locations, and R-hat of the ranks of their distances
+    from the median, which detects different spreads.
 
-    Where entries are averages of several draws, disagreement is measured against the spread of
-    averages, which is smaller: the value is at least as strict as that of single draws, and
+    If entries are averages of several draws, disagreement is measured against the spread of
+    averages, which is smaller. The value is then at least as strict as that of single draws, and
     chains that agree still give 1.
 
     Returns:
-        NaN where the trace says nothing: fewer than 4 entries, a value that is not finite, or no
-        value that ever differs. inf where no half-chain moves and they stand at different values.
+        R-hat. NaN if the trace is uninformative: fewer than 4 entries per chain, a value that is
+        not finite, or all values equal. inf if every half-chain is constant and they differ.
     """
     return _rank_diagnostics(trace, ess=False)[0]
 
 
 def bulk_ess(trace: Float[np.ndarray, "chains n"]) -> float:
-    """Effective sample size of all chains together, of the rank-normalised values.
+    """Effective sample size of the rank-normalised values, for all chains together.
 
-    It counts entries of the trace and is the field's measure of how far R-hat and quantiles can
-    be relied on (Vehtari et al. 2021). NaN where the trace says nothing, as in `r_hat`.
+    It counts entries of the trace. It is the standard measure of how far R-hat and quantiles can be
+    relied on (Vehtari et al. 2021). NaN if the trace is uninformative, as in `r_hat`.
     """
     return _rank_diagnostics(trace, r_hat=False)[1]
 
 
 def rank_diagnostics(trace: Float[np.ndarray, "chains n"]) -> tuple[float, float]:
-    """`r_hat` and `bulk_ess` of a trace, sorted once for both."""
+    """`r_hat` and `bulk_ess` of a trace, which is sorted once for both."""
     return _rank_diagnostics(trace)
 
 
 def _rank_diagnostics(
     trace: np.ndarray, r_hat: bool = True, ess: bool = True
 ) -> tuple[float, float]:
-    """Either or both; NaN for one not asked for, and where the trace says nothing."""
+    """Either or both; NaN for one not requested, or if the trace is uninformative."""
     if not _says_something(trace):
         return float("nan"), float("nan")
     halves = _halves(trace)
@@ -122,14 +122,14 @@ def mean_ess(
 
     $$\text{ESS} = \sigma^2 / \text{Var}(\text{mean})$$
 
-    with Var(mean) from split chains by Geyer's initial monotone sequence. Averages of draws have
-    the same mean as the draws, so Var(mean) can be had from them; the variance of single draws
-    cannot, and is given.
+    with Var(mean) estimated from split chains by Geyer's initial monotone sequence. Averages of
+    draws have the same mean as the draws, so Var(mean) can be estimated from them. The variance of
+    single draws cannot, and has to be given.
 
     Args:
-        trace: the statistic, one row a chain.
-        block: how many draws each entry averages. The result counts draws, not entries.
-        variance: the variance of single draws in each chain (over n), needed if `block` > 1.
+        trace: the statistic, one row per chain.
+        block: the number of draws averaged in each entry. The result counts draws, not entries.
+        variance: the variance of single draws in each chain (divided by n), needed if `block` > 1.
     """
     if not _says_something(trace):
         return float("nan")
@@ -150,7 +150,8 @@ def mcse_mean(
 ) -> float:
     """Monte Carlo standard error of the statistic's mean over all draws of all chains.
 
-    The standard deviation of single draws over the root of `mean_ess`, whose arguments it takes.
+    The standard deviation of single draws divided by the square root of `mean_ess`, whose arguments
+    it takes.
     """
     if not _says_something(trace):
         return float("nan")
@@ -180,7 +181,7 @@ def _check(trace: Any) -> None:
 
 
 def _says_something(trace: np.ndarray) -> bool:
-    """Whether there are 4 entries a chain, all finite, and not all the same."""
+    """Whether there are at least 4 entries per chain, all finite and not all equal."""
     _check(trace)
     if trace.shape[0] < 1 or trace.shape[1] < 4:
         return False
@@ -189,13 +190,13 @@ def _says_something(trace: np.ndarray) -> bool:
 
 
 def _halves(trace: np.ndarray) -> np.ndarray:
-    """First and last halves as chains of their own; the middle entry of an odd number is left."""
+    """First and last halves as separate chains, without the middle entry of an odd number."""
     half = trace.shape[1] // 2
     return np.concatenate([trace[:, :half], trace[:, -half:]])
 
 
 def _scores(values: np.ndarray) -> np.ndarray:
-    """Normal scores of the ranks of sorted values: ties at their average, 3/8 off (Blom 1958)."""
+    """Normal scores of sorted values by ranks, averaged over ties, with offset 3/8 (Blom 1958)."""
     changes = values[1:] != values[:-1]
     if changes.all():
         return _score(np.arange(1.0, values.size + 1), values.size)
@@ -205,26 +206,26 @@ def _scores(values: np.ndarray) -> np.ndarray:
 
 
 def _score(rank: np.ndarray, total: int) -> np.ndarray:
-    from scipy.special import ndtri  # SciPy takes its time to load
+    from scipy.special import ndtri  # SciPy is slow to import
 
     return ndtri((rank - 0.375) / (total + 0.25))
 
 
 def _r_hat(values: np.ndarray, scores: np.ndarray, half: np.ndarray, halves: int) -> float:
-    """The larger of bulk and tail R-hat: values sorted, their scores, the half-chain of each."""
+    """The larger of bulk and tail R-hat, from sorted values, their scores and their half-chains."""
     bulk = _between_within(scores, half, halves)
     middle = values.size // 2  # the number of values is even
     median = (float(values[middle - 1]) + float(values[middle])) / 2
     distances = np.abs(values - median)
-    if distances.min() == distances.max():  # two values, each half of the time: no tail
+    if distances.min() == distances.max():  # two values, in half of the draws each: no tail
         return bulk
-    # Distances fall and then rise: a stable sort merges two runs instead of starting over.
+    # Distances fall and then rise, so a stable sort only has to merge two runs.
     nearest = np.argsort(distances, kind="stable")
     return max(bulk, _between_within(_scores(distances[nearest]), half[nearest], halves))
 
 
 def _between_within(scores: np.ndarray, half: np.ndarray, halves: int) -> float:
-    """The root of the variance over all half-chains by the mean variance within one."""
+    """The square root of the variance over all half-chains divided by the mean one within each."""
     n = scores.size // halves
     means = np.bincount(half, scores, halves) / n
     squares = np.bincount(half, scores * scores, halves) / n
@@ -246,25 +247,25 @@ def _effective(halves: np.ndarray) -> tuple[float, float]:
         variance += halves.mean(axis=1, dtype=np.float64).var(ddof=1)
     rho = 1.0 - (covariance[0] * n / (n - 1) - covariance) / variance
     rho[0] = 1.0
-    # An even lag and the next odd one sum to more than 0 in a reversible chain: noise begins
-    # with the first pair that does not.
+    # In a reversible chain the autocorrelations at an even lag and the next odd one have a positive
+    # sum. Noise begins with the first pair whose sum is not positive.
     pairs = 1 + max(0, (n - 3) // 2)
     sums = rho[0 : 2 * pairs : 2] + rho[1 : 2 * pairs : 2]
     noise = np.flatnonzero(sums <= 0.0)
     end = int(noise[0]) if noise.size else pairs - 1
     last = rho[2 * end] if sums[end] >= 0.0 else max(rho[2 * end], 0.0)
     time = -1.0 + 2.0 * np.minimum.accumulate(sums[:end]).sum() + last
-    # Antithetic chains count for at most log10 of their number of draws more.
+    # The result for antithetic chains is at most log10(n) times their number n of entries.
     return float(halves.size / max(time, 1.0 / np.log10(halves.size))), float(variance)
 
 
 def _mean_autocovariance(chains: np.ndarray, at_once: int = 128) -> np.ndarray:
     """Autocovariance averaged over chains.
 
-    The average of power spectra is the spectrum of the average, so that one inverse transform
-    serves all; spectra of all chains at once would take gigabytes.
+    It is the inverse transform of the average power spectrum, so one inverse transform suffices.
+    Spectra of all chains at once would take gigabytes.
     """
-    from scipy.fft import next_fast_len  # SciPy takes its time to load
+    from scipy.fft import next_fast_len  # SciPy is slow to import
 
     n = chains.shape[1]
     size: int = next_fast_len(2 * n, real=True)  # pyright: ignore[reportAssignmentType]

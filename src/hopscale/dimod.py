@@ -1,4 +1,4 @@
-"""hopscale as a dimod sampler, dimod models as targets. Written in `hopscale.adapters.dimod`."""
+"""hopscale as a dimod sampler, and dimod models as targets; see `hopscale.adapters.dimod`."""
 
 from hopscale.adapters.dimod import (
     Sampler,

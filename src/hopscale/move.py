@@ -1,4 +1,4 @@
-"""A move: which sites change, and to what."""
+"""Moves: which sites change, and to which values."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,13 @@ State = Int[Array, "*shape"]
 
 
 class Choice(NamedTuple):
-    """Sites in the order they were chosen (the first `length` count), and who was chosen at all."""
+    """A choice of sites, in the order in which they were chosen.
+
+    Attributes:
+        sites: indices of sites, of which the first `length` count.
+        chosen: whether each site was chosen at all.
+        length: how many choices were made.
+    """
 
     sites: Int[Array, " n"]
     chosen: Bool[Array, " n"]
@@ -17,7 +23,13 @@ class Choice(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The sites drawn, those of them that change, and (for more than two values) to what."""
+    """A change of some of the sites drawn.
+
+    Attributes:
+        choice: the sites drawn.
+        moved: whether each site changes.
+        values: the new values, which count only at sites that change; None for bits, which flip.
+    """
 
     choice: Choice
     moved: Bool[Array, " n"]
@@ -25,7 +37,7 @@ class Move(NamedTuple):
 
 
 def apply(x: State, move: Move) -> State:
-    """The state a move leads to."""
+    """The state after a move."""
     moved = move.moved.reshape(x.shape)
     if move.values is None:
         return x ^ moved.astype(x.dtype)

@@ -1,4 +1,4 @@
-"""Discrete sites of NumPyro models, moved by LBP. Written in `hopscale.adapters.numpyro`."""
+"""Discrete sites of NumPyro models, moved by LBP; see `hopscale.adapters.numpyro`."""
 
 from hopscale.adapters.numpyro import DiscreteBlock, DiscreteBlockState, HMCWithLBP
 

@@ -1,4 +1,4 @@
-"""Pictures of runs and states, by matplotlib, which is imported when one is drawn."""
+"""Figures of runs and states, by matplotlib, which is imported when one is drawn."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from hopscale.results.run import Run
 
 COLORS = ("#3b5bdb", "#e8590c")
-CHAINS = 8  # whose traces are drawn
+CHAINS = 8  # the largest number of chains that are drawn
 RANK_BINS = 10
 
 
 def run(found: "Run"):
-    """How a run went, in a few panels; also `run.plot()`.
+    """Plot a run in a few panels; also available as `run.plot()`.
 
-    - the log-probability along the draws, of a few chains: they should overlap and wander freely;
+    - the log-probability along the draws, for a few chains: traces should overlap and move freely;
     - ranks of the statistic whose chains agree least: each chain's bars should be level;
-    - where a scale was tuned, it and the acceptance rate along warm-up: both should have settled
-      around the dashed lines, the scale of the draws and the kernel's best rate.
+    - if a scale was tuned, the scale and the acceptance rate during warm-up: both should settle
+      around the dashed lines, which are the scale of the draws and the kernel's best rate.
 
     Returns:
         A matplotlib figure.
@@ -36,7 +36,7 @@ def run(found: "Run"):
         scale = float(np.mean(np.asarray(found.scale)))
         _along_warmup(axes[1, 0], found, "scale", "scale R", scale)
         _along_warmup(axes[1, 1], found, "accept_prob", "acceptance", scales.rate)
-    plt.close(figure)  # a notebook shows what it is given, once
+    plt.close(figure)  # so that a notebook shows it only once
     return figure
 
 
@@ -44,9 +44,9 @@ def states(x: Any, columns: int = 10, labels: Any = None):
     """Draw states as pictures, black for the largest value.
 
     Args:
-        x: states along the leading axes, as `run.draws` and `run.last` have them. The last two axes
-            are a picture's rows and columns; states of one axis are drawn below each other.
-        columns: pictures in a row.
+        x: states along the leading axes, as in `run.draws` and `run.last`. The last two axes are a
+            picture's rows and columns; states of one axis are drawn below each other.
+        columns: the number of pictures in a row.
         labels: a title for each picture.
 
     Returns:
@@ -96,7 +96,7 @@ def _trace(ax, statistic) -> None:
 
 
 def _ranks(ax, statistic) -> None:
-    """Histograms of the ranks of each chain's entries among all: level if chains agree."""
+    """Histograms of the ranks of each chain's entries among all; level if chains agree."""
     trace = statistic.trace
     ranks = np.argsort(np.argsort(trace, axis=None, kind="stable")).reshape(trace.shape)
     edges = np.linspace(0, trace.size, RANK_BINS + 1)

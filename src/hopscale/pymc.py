@@ -1,4 +1,4 @@
-"""Discrete variables of PyMC models, moved by LBP. Written in `hopscale.adapters.pymc`."""
+"""Discrete variables of PyMC models, moved by LBP; see `hopscale.adapters.pymc`."""
 
 from hopscale.adapters.pymc import LBP
 

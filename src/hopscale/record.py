@@ -1,9 +1,17 @@
-"""What is remembered of a run, in memory that does not grow with its length.
+"""Statistics and recorders of a run, in memory that does not grow with its length.
 
-A *statistic* is a number for each chain and draw: its history is kept, averaged into blocks when
-it gets long, so that mean, Monte Carlo error, effective sample size and R-hat can be had from it.
-A *recorder* keeps whatever else can be updated draw by draw: means of all sites, moments of pairs,
-a histogram, the best state. Both work on the device, inside the compiled loop.
+A *statistic* is a number for each chain and draw. Its trace is kept, averaged into blocks when it
+gets long; mean, Monte Carlo error, effective sample size and R-hat are computed from it.
+A *recorder* keeps anything else that can be updated draw by draw: means of all sites, moments of
+pairs, a histogram, the best state. Both run on the device, inside the compiled loop.
+
+Examples:
+    >>> record = {"sites": hs.record.SiteMeans(), "ones": lambda state, info: state.x.sum()}
+    >>> run = hs.sample(hs.Bernoulli([0.2, 0.5, 0.8]), record=record, progress=False)
+    >>> print(run.recorded["sites"].mean.round(1))
+    [0.2 0.5 0.8]
+    >>> print(round(run.statistics["ones"].mean, 1))
+    1.5
 """
 
 import abc
@@ -22,7 +30,7 @@ from hopscale.target import State, Target, as_float
 
 
 class Hamming(eqx.Module):
-    """Hamming distance to a fixed state; the paper's statistic, if that is random."""
+    """Hamming distance to a fixed state; the paper's statistic if that state is random."""
 
     origin: State
 
@@ -31,25 +39,27 @@ class Hamming(eqx.Module):
 
 
 def log_prob(state: ChainState, info: Info) -> Float[Array, ""]:
-    """The log-probability of the state, up to the target's constant."""
+    """The log-probability of the state, up to a constant of the target."""
     return state.log_prob
 
 
 class Statistics(eqx.Module):
-    """Functions of (state, info), each of which gives a number, or several.
+    """Functions of (state, info), each of which returns one number or several.
 
     Attributes:
-        functions: one after the other.
-        names: of the numbers they give, in order.
+        functions: the functions, in order.
+        names: names of the numbers that they return, in order.
     """
 
-    functions: tuple[Callable, ...]  # a dictionary would be sorted as it passes through JAX
+    functions: tuple[Callable, ...]  # not a dictionary, which JAX would sort
     names: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(self, functions: Mapping[str, Callable], state: ChainState, info: Info):
-        """Args:
-        functions: by name.
-        state, info: of one chain, or their shapes: what the functions will be given.
+        """Name the numbers that the functions return.
+
+        Args:
+            functions: the functions, by name.
+            state, info: of one chain, or their shapes: what the functions will be given.
         """
         self.functions = tuple(functions.values())
         names: list[str] = []
@@ -58,7 +68,7 @@ class Statistics(eqx.Module):
         self.names = tuple(names)
 
     def __call__(self, state: ChainState, info: Info, dtype) -> Float[Array, " statistics"]:
-        """All numbers of one chain."""
+        """All numbers for one chain."""
         values = []
         for function in self.functions:
             for leaf in jax.tree.leaves(function(state, info)):
@@ -67,7 +77,7 @@ class Statistics(eqx.Module):
 
 
 def _names(name: str, function: Any, state: ChainState, info: Info) -> list[str]:
-    """What the numbers of a function are called."""
+    """The names of the numbers that a function returns."""
     if not callable(function) or isinstance(function, type):
         raise TypeError(
             f"record[{name!r}] must be a function of (state, info) or a recorder such as "
@@ -95,14 +105,14 @@ def _names(name: str, function: Any, state: ChainState, info: Info) -> list[str]
 
 
 class Recorder(eqx.Module):
-    """Something that is updated at every draw of all chains.
+    """Base class of recorders: a memory that is updated at every draw of all chains.
 
     Attributes:
-        in_warmup: whether it also runs during warm-up, for nothing: where all do, warm-up and draws
-            are one program to compile.
-        by_chain: whether each array of its memory has an axis of chains in front, and what is there
-            of a chain depends on that chain alone. Of several devices each then remembers its own
-            chains; else all of them remember the same, of all chains.
+        in_warmup: whether it also runs during warm-up, where its result is discarded. If all
+            recorders do, warm-up and draws share one compiled program.
+        by_chain: whether each array of its memory has a leading axis of chains, and a chain's
+            entries depend on that chain alone. If so, each of several devices keeps the memory of
+            its own chains. Otherwise every device keeps the same memory, of all chains.
     """
 
     in_warmup: ClassVar[bool] = False
@@ -110,21 +120,21 @@ class Recorder(eqx.Module):
 
     @abc.abstractmethod
     def init(self, target: Target, chains: int) -> Any:
-        """The memory before the first draw: arrays."""
+        """The memory before the first draw, made of arrays."""
 
     @abc.abstractmethod
     def update(self, memory: Any, states: ChainState, info: Info) -> Any:
-        """The memory after a draw; everything has a leading axis of chains."""
+        """The memory after a draw; `states` and `info` have a leading axis of chains."""
 
     @abc.abstractmethod
     def result(self, memory: Any, draws: int) -> Any:
-        """What the user gets."""
+        """The result for the user, given the memory after `draws` draws."""
 
 
 class SiteMeans(Recorder):
-    """The mean of every site over all draws: for bits, how often it is 1.
+    """The mean of every site over all draws; for bits, the share of draws in which it is 1.
 
-    The result has the shape of a state, with `.error`, the standard error over chains.
+    The result has `mean` and `error`, the standard error over chains, both of a state's shape.
     """
 
     by_chain: ClassVar[bool] = True
@@ -151,8 +161,8 @@ class PairMoments(Recorder):
     def update(self, memory, states: ChainState, info: Info):
         total, lost = memory
         flat = as_float(states.x.reshape(len(states.x), -1), total.dtype)
-        # The mean over chains is exact in single precision up to 2^24 chains; what adding it to a
-        # large total rounds off is carried along.
+        # The mean over chains is exact in single precision up to 2^24 chains. The rounding error of
+        # adding it to a large total is carried along.
         added = (flat.T @ flat) / len(flat) - lost
         after = total + added
         return after, (after - total) - added
@@ -162,11 +172,11 @@ class PairMoments(Recorder):
 
 
 class Histogram(Recorder):
-    """How often a statistic falls between two edges, over all draws and chains.
+    """The histogram of a statistic over all draws and chains, as counts.
 
     Args:
-        function: of (state, info), to one number.
-        edges: n + 1 rising edges of n bins. What falls outside is counted in the two outer bins.
+        function: a function of (state, info) that returns one number.
+        edges: the n + 1 rising edges of n bins. Values outside are counted in the two outer bins.
     """
 
     function: Callable
@@ -211,7 +221,7 @@ class Best(NamedTuple):
 
 
 class BestState(Recorder):
-    """The state of the largest log-probability among all draws of all chains."""
+    """The state with the largest log-probability among all draws of all chains."""
 
     by_chain: ClassVar[bool] = True
 

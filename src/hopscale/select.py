@@ -3,16 +3,16 @@
 Three ways to choose `length` of N sites:
 
 - `race`: one after the other without replacement, each time with probability proportional to
-  weight among the sites that are left (LBP);
+  weight among the remaining sites (LBP);
 - `repeated`: with replacement (GWG);
 - `uniform`: without replacement, all weights equal (RWM).
 
-`length` is dynamic: tuning it never recompiles. Arrays have room for N choices, and only the
-first `length` of them mean anything. Random numbers depend on the key and the number of a draw
-alone.
+`length` is dynamic, so tuning it never recompiles. Arrays have room for N choices, and only the
+first `length` entries are meaningful. Random numbers depend only on the key and the number of a
+draw.
 
-This is the hot spot of a step. Behind each function stand a plain JAX reference and kernels:
-`implementation` "auto" takes kernels where there are any, "reference" never (see `native.call`).
+This is the hot spot of a step. Each function has a plain JAX reference and native kernels:
+`implementation` "auto" uses kernels where they exist, "reference" never does (see `native.call`).
 """
 
 from typing import NamedTuple
@@ -27,7 +27,8 @@ from hopscale.move import Choice
 class Weights(NamedTuple):
     """The weights of all sites: log-ratios, and the balancing function still to be applied.
 
-    Kernels that know the function apply it as they read. `balance` None: `values` are log-weights.
+    Native kernels that know the function apply it as they read the values. If `balance` is None,
+    `values` are log-weights.
     """
 
     values: Float[Array, " n"]
@@ -37,7 +38,7 @@ class Weights(NamedTuple):
 def race(
     key: Key[Array, ""], weights: Weights, length: Int[Array, ""], *, implementation: str = "auto"
 ) -> tuple[Choice, Float[Array, ""]]:
-    """`length` sites without replacement, in order, and the log-probability of that order."""
+    """Draw `length` sites without replacement; also return the log-probability of their order."""
     values, balance = weights
     sites, chosen, log_prob = native.call(
         "race", key, values, length, balance=balance, implementation=implementation
@@ -48,12 +49,12 @@ def race(
 def order_log_prob(
     weights: Weights, choice: Choice, backwards: bool = False, *, implementation: str = "auto"
 ) -> Float[Array, ""]:
-    r"""Log-probability that sites without replacement are chosen in this order.
+    r"""Log-probability of drawing these sites in this order, without replacement.
 
     $$\log q(u) = \sum_{r=1}^{R} \log w_{u_r} - \log\Big(W(u) + \sum_{i=r}^{R} w_{u_i}\Big)$$
 
     where W(u) is the weight of the sites not chosen. `backwards` scores the order
-    u_R, ..., u_1, for which the inner sum runs over i <= r: Eq. (5)'s way back.
+    u_R, ..., u_1, the way back of Eq. (5), for which the inner sum runs over i <= r.
     """
     values, balance = weights
     return native.call(
@@ -69,7 +70,7 @@ def order_log_prob(
 def repeated(
     key: Key[Array, ""], weights: Weights, length: Int[Array, ""], *, implementation: str = "auto"
 ) -> tuple[Choice, Float[Array, ""]]:
-    """`length` independent draws of a site, and the log-probability of the sequence."""
+    """Draw `length` sites with replacement; also return the log-probability of the sequence."""
     values, balance = weights
     sites, chosen, log_prob = native.call(
         "repeated", key, values, length, balance=balance, implementation=implementation
@@ -100,7 +101,7 @@ def odd(choice: Choice, *, implementation: str = "auto") -> Bool[Array, " n"]:
 def uniform(
     key: Key[Array, ""], n: int, length: Int[Array, ""], *, implementation: str = "auto"
 ) -> Choice:
-    """`length` sites without replacement, all alike."""
+    """Draw `length` sites without replacement, all equally likely."""
     sites, chosen = native.call("uniform", key, length, n=n, implementation=implementation)
     return Choice(sites=sites, chosen=chosen, length=length)
 

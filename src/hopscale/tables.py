@@ -16,19 +16,19 @@ def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> Group:
     shown = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
     for name, value in rows:
         shown.add_row(name, value)
-    # Not the table's own title, which it wraps at its width.
+    # Not the table's own title, which rich wraps at the width of the table.
     return Group(Text(title, style="italic"), shown, *([Text(note)] if note else []))
 
 
 def text(shown: Group) -> str:
-    """What a table looks like without colours, 88 characters wide."""
+    """A table as text without colours, 88 characters wide."""
     out = io.StringIO()
     Console(file=out, width=88).print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
 def html(shown: Any) -> str:
-    """What anything that rich can show looks like in a notebook."""
+    """Anything that rich can show as HTML for a notebook."""
     out = Console(file=io.StringIO(), width=100, record=True, force_jupyter=False)
     out.print(shown)
     style = "line-height: 1.25; white-space: pre; overflow-x: auto"

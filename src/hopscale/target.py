@@ -1,7 +1,7 @@
-"""What a kernel needs to know of a distribution: log-probability and log-ratios.
+"""The interface of a target: the log-probability and log-ratios that kernels use.
 
-A target is a frozen module over states of `shape`, each site one of `num_states` values
-(0, 1 for bits). States are small integers; `as_float` is where they become numbers.
+A target is a frozen module. Its states have the shape `shape`, and each site takes one of
+`num_states` values (0 or 1 for bits). States are small integers; `as_float` converts them.
 """
 
 import abc
@@ -29,10 +29,12 @@ RATIOS = ("exact", "gradient")
 
 
 class Evaluation(NamedTuple):
-    """What a target says of a state.
+    """The evaluation of a target at one state.
 
-    `log_ratios` is None where nobody asked for them. `cache` is what the target's own `_update`
-    needs to know of the state, and nobody else's business.
+    Attributes:
+        log_prob: the log-probability of the state, up to a constant.
+        log_ratios: the log-ratios of all states one site away; None if they were not requested.
+        cache: what the target's own `_update` needs to know of the state; private to the target.
     """
 
     log_prob: Float[Array, ""]
@@ -41,7 +43,7 @@ class Evaluation(NamedTuple):
 
 
 def as_evaluation(found: Evaluation | tuple[Array, Array]) -> Evaluation:
-    """An evaluation, also of a target that gives log-probability and log-ratios alone."""
+    """An `Evaluation`, also if the target returned only a pair (log_prob, log_ratios)."""
     log_prob, log_ratios, *cache = found
     assert log_prob is not None
     return Evaluation(log_prob, log_ratios, *cache)
@@ -50,19 +52,20 @@ def as_evaluation(found: Evaluation | tuple[Array, Array]) -> Evaluation:
 class Target(eqx.Module):
     r"""A distribution over discrete states, known up to a constant.
 
-    `log_ratios(x)` holds the log-ratio of every state one site away. For bits it has the shape
-    of x, with entry i
+    `log_ratios(x)` gives the log-ratio of every state one site away from x. For bits it has the
+    shape of x, and entry i is
 
     $$\log \pi(x_1, \dots, 1 - x_i, \dots, x_N) - \log \pi(x).$$
 
-    For more than two values it has one more axis: entry (i, c) is the ratio of setting site i to
-    c, and is 0 at the present value. `ratios="gradient"` replaces it by the first-order
-    approximation $(1 - 2 x_i)\, \partial_i \log \pi(x)$, at the price of one gradient.
+    With more than two values it has one more axis: entry (i, c) is the log-ratio of setting site i
+    to c, and is 0 at the present value. `ratios="gradient"` replaces the log-ratios by the
+    first-order approximation $(1 - 2 x_i)\, \partial_i \log \pi(x)$, at the cost of one gradient.
 
-    A new target subclasses this, sets the four attributes and implements `_log_prob` and
-    `_evaluate`; or wraps a function in `LogDensity`. A target that can tell what a few changed
-    sites change, for less than evaluating again, also implements `_update`. What such updates
-    round off does not add up: a run evaluates from scratch every 1,024 steps.
+    To define a target, wrap a function in `LogDensity`; or subclass this class, set the four
+    attributes `shape`, `num_states`, `ratios` and `dtype`, and implement `_log_prob` and
+    `_evaluate`. If the effect of a few changed sites can be computed for less than a new
+    evaluation, also implement `_update`. Rounding errors of updates do not accumulate: a run
+    evaluates from scratch every 1,024 steps.
     """
 
     shape: eqx.AbstractVar[tuple[int, ...]]
@@ -76,57 +79,57 @@ class Target(eqx.Module):
 
     @abc.abstractmethod
     def _evaluate(self, x: State) -> Evaluation | tuple[Float[Array, ""], Ratios]:
-        """Log-probability and log-ratios of one state; and a cache, if `_update` wants one."""
+        """Log-probability and log-ratios of one state, and a cache if `_update` needs one."""
 
     def _evaluate_log_prob(self, x: State) -> Evaluation:
-        """The same without log-ratios, for kernels that do not look at them."""
+        """The evaluation without log-ratios, for kernels that do not use them."""
         return Evaluation(log_prob=self._log_prob(x), log_ratios=None)
 
     def _update(self, x: State, evaluation: Evaluation, move: Move) -> Evaluation:
-        """The evaluation where a move leads: from scratch, unless a target knows better."""
+        """The evaluation after a move; from scratch, unless a target overrides this."""
         y = apply(x, move)
         if evaluation.log_ratios is None:
             return self._evaluate_log_prob(y)
         return as_evaluation(self._evaluate(y))
 
     def starts(self, key: Key[Array, ""], chains: int) -> State | None:
-        """Random states for chains to start from; None for each value equally likely."""
+        """Random states for chains to start from; None if each value is to be equally likely."""
         return None
 
     def check(self) -> None:
-        """Raise for a target that cannot be sampled as it is."""
+        """Raise if this target cannot be sampled."""
 
     def decided(self, ratios: str) -> "Target":
-        """The target with "exact" or "gradient" ratios, where that was left open ("auto")."""
+        """The target with `ratios` set to "exact" or "gradient", if it was "auto"."""
         return self
 
     def sweep(self) -> "Sweep | None":
-        """How all sites can be drawn in turn for less than an evaluation each; None if unknown."""
+        """A way to draw all sites in turn for less than an evaluation each; None if unknown."""
         return None
 
     def suited(self) -> "tuple[Kernel, str] | None":
-        """The kernel that suits this target, and why; None: as other targets of its kind."""
+        """The kernel that suits this target, and the reason; None to apply the general rules."""
         return None
 
     def given(
         self, free: Int[np.ndarray, " free"], state: Int[np.ndarray, " n"]
     ) -> "Target | None":
-        """The free sites alone, given the others, up to a constant; None if that is no simpler.
+        """The distribution of the free sites given the others; None if that is no simpler.
 
         Args:
-            free: numbers of sites, row by row.
-            state: of all sites, row by row; its free sites do not matter.
+            free: indices of the free sites, counted row by row.
+            state: a state of all sites, row by row; its values at free sites are ignored.
 
         Returns:
-            A target of a flat vector, which `clamp` samples in place of this one.
+            A target of a flat vector, up to a constant, which `clamp` samples in place of this one.
         """
         return None
 
     def updates(self, ratios: bool) -> bool:
-        """Whether `_update` does better than evaluating again, and so may add up rounding.
+        """Whether `_update` avoids a full evaluation, so that rounding errors may accumulate.
 
         Args:
-            ratios: of evaluations with log-ratios, or of those without.
+            ratios: whether the evaluations have log-ratios.
         """
         return type(self)._update is not Target._update
 
@@ -136,23 +139,24 @@ class Target(eqx.Module):
 
     @property
     def num_states_by_site(self) -> int | Int[Array, "*shape"]:
-        """How many values each site can take: `num_states`, the most of them, where all are alike.
+        """The number of values each site can take: the integer `num_states` if all sites are alike.
 
-        Where sites differ, values that a site lacks have log-probabilities and log-ratios of -inf.
+        If sites differ, `num_states` is the largest of these numbers. Values that a site lacks have
+        log-probabilities and log-ratios of -inf.
         """
         return self.num_states
 
     @property
     def state_dtype(self):
-        """The smallest signed integer that holds a site: int8 up to 128 values."""
+        """The smallest signed integer type that holds a site's value: int8 up to 128 values."""
         return np.min_scalar_type(-self.num_states)
 
     def log_prob(self, x: ArrayLike) -> Float[Array, ""]:
-        """Log-probability of one state, up to the target's constant."""
+        """Log-probability of one state, up to a constant of the target."""
         return self._log_prob(self._checked(x))
 
     def log_ratios(self, x: ArrayLike) -> Ratios:
-        """Log-ratios of all states one site away from x."""
+        """Log-ratios of all states one site away from x; see the class for their shape."""
         ratios = self.evaluate(x).log_ratios
         assert ratios is not None
         return ratios
@@ -162,15 +166,15 @@ class Target(eqx.Module):
 
         Args:
             x: the state.
-            ratios: False leaves the log-ratios out.
+            ratios: whether to compute the log-ratios.
         """
         x = self._checked(x)
         return as_evaluation(self._evaluate(x)) if ratios else self._evaluate_log_prob(x)
 
     def update(self, x: ArrayLike, evaluation: Evaluation, move: Move) -> Evaluation:
-        """The evaluation of the state a move leads to, given that of x.
+        """The evaluation of the state after a move, given the evaluation of x.
 
-        It has log-ratios if `evaluation` has. Up to rounding it is `evaluate(apply(x, move))`.
+        It has log-ratios if `evaluation` has. Up to rounding it equals `evaluate(apply(x, move))`.
         """
         return self._update(self._checked(x), evaluation, move)
 
@@ -197,7 +201,7 @@ class Target(eqx.Module):
 
 
 def as_float(x: State, dtype) -> Float[Array, "*shape"]:
-    """States as numbers: the only place where integers turn into floats."""
+    """States as floating-point numbers."""
     return x.astype(dtype)
 
 
@@ -216,10 +220,10 @@ def check_values(
     """Raise unless states hold values that their sites can take.
 
     Args:
-        needed: how the sentence begins.
+        needed: the beginning of the error message.
         x: states, or the values of some sites.
-        num_states: how many values there are, at all sites or at each.
-        sites: which sites x has, counted row by row. None: all.
+        num_states: the number of values, one for all sites or one for each.
+        sites: indices of the sites that x has, counted row by row. None: all.
     """
     if not x.size or not has_values(num_states):
         return
@@ -244,7 +248,7 @@ def check_values(
 
 
 def has_values(array) -> bool:
-    """Whether an array's values can be looked at: not while JAX traces a program."""
+    """Whether an array has concrete values, which it lacks while JAX traces a program."""
     return not isinstance(array, Tracer)
 
 
@@ -253,10 +257,10 @@ def check_ratios(ratios: str) -> None:
 
 
 def as_parameter(name: str, value, ndim: int | None = None) -> Float[Array, "..."]:
-    """A parameter as a finite floating-point array, as wide as JAX allows.
+    """A parameter as a finite floating-point array, of at least single precision.
 
-    NumPy prepares what is not JAX's already: of each operation of JAX outside a program, and each
-    shape, a compiled program stays in memory.
+    NumPy converts everything that is not a JAX array, because JAX keeps a compiled program in
+    memory for each operation outside a program, and for each shape.
     """
     needed = "a number" if ndim == 0 else "an array of numbers"
     try:
@@ -268,7 +272,7 @@ def as_parameter(name: str, value, ndim: int | None = None) -> Float[Array, "...
         came = f"{value!r:.80}" if has_values(array) else f"dtype {array.dtype}"
         raise TypeError(f"{name} must be {needed}; got {came}.")
     exact = jnp.issubdtype(array.dtype, jnp.integer)
-    wide = jnp.promote_types(float if exact else array.dtype, jnp.float32)  # at least that
+    wide = jnp.promote_types(float if exact else array.dtype, jnp.float32)  # at least single
     with np.errstate(over="ignore"):
         array = array.astype(jax.dtypes.canonicalize_dtype(wide))
     if ndim is not None and array.ndim != ndim:

@@ -1,18 +1,19 @@
-r"""What the paper's limit theorems predict for a product of bits.
+r"""Predictions of the paper's limit theorems for a product of bits.
 
 Both theorems say that the log acceptance ratio of a proposal of R flips tends to a normal
-$\mathcal N(-s^2/2, s^2)$, whence acceptance $2\Phi(-s/2)$. They differ in how s grows with R:
+distribution $\mathcal N(-s^2/2, s^2)$, so that the acceptance rate is $2\Phi(-s/2)$. They differ in
+how s grows with R:
 
 $$s = c\,R^k, \qquad
 \text{LBP: } c = \lambda_1 / N,\ k = \tfrac32; \qquad
 \text{RWM: } c = \lambda_2,\ k = \tfrac12.$$
 
 Departure from the paper: the predictions below use the complete variance of the reversed path,
-`lambda_1(..., complete=True)`, where Eq. (7) leaves a term of the same order out. For barker
-the two coincide. `complete=False` gives the paper's predictions.
+`lambda_1(..., complete=True)`, where Eq. (7) omits a term of the same order. For barker the two
+coincide. `complete=False` gives the paper's predictions.
 
-A `p` is the probability of a 1 at each site, an array or a target with an attribute `p`. All
-arithmetic is float64 NumPy; a limit has no notion of key, state or device.
+The argument `p` is the probability of a 1 at each site: an array, or a target with an attribute
+`p`. All arithmetic is float64 NumPy.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ Probabilities = Numbers | HasP
 
 
 class Optimum(NamedTuple):
-    """Where the expected jump distance peaks: scaled size z and acceptance rate."""
+    """The scaled size z and the acceptance rate at which the expected jump distance is largest."""
 
     z: float
     rate: float
@@ -64,25 +65,26 @@ def lambda_1(
 
     $$\lambda_1^2 = \frac{E_q[(w(0) - w(1))^2]}{4\, \bar w^2}.$$
 
-    With the way back scored in the same order the 4 becomes a 3: the leading log acceptance
-    ratio is then $\frac1W \sum_r r\,(w_{u_r}(x) - w_{u_r}(y))$, and $\sum_r r^2 = R^3/3$.
+    If the way back is scored in the same order, the 4 becomes a 3: the log acceptance ratio is then
+    to leading order $\frac1W \sum_r r\,(w_{u_r}(x) - w_{u_r}(y))$, and $\sum_r r^2 = R^3/3$.
 
-    Departure from the paper: with the reversed path the mean of that ratio given u holds
+    Departure from the paper: with the reversed path the mean of that ratio given u contains
     $\frac{1}{2W} \sum_r (2r - R - 1)(w_{u_r}(0) + w_{u_r}(1))$. The proof of the lemma on A
-    keeps its expectation only; its variance over u is of the order of the rest, and adds
+    keeps only the expectation of this term. Its variance over u is of the same order as the rest,
+    and adds
 
     $$\frac{\operatorname{Var}_q(w(0) + w(1))}{12\, \bar w^2}$$
 
-    to $\lambda_1^2$. (Its expectation is not negligible either: sites of large weight leave
-    first, which moves the mean by minus half of this, as $E[\exp] = 1$ demands.) It is 0 for
-    barker, where $w(0) + w(1) = 1$, and when all sites are alike. `complete=True` includes it;
-    with the same order nothing is missing.
+    to $\lambda_1^2$. (The expectation is not negligible either: sites of large weight are drawn
+    first, which moves the mean by minus half of this, as $E[\exp] = 1$ requires.) The added term is
+    0 for barker, where $w(0) + w(1) = 1$, and if all sites are alike. `complete=True` includes it.
+    With the same order nothing is missing.
 
     Args:
         p: probability of a 1 at each site.
         balance: name or log g, as for `balance.resolve`.
         path: "reversed", as in Eq. (5), or "same".
-        complete: whether to add the term that Eq. (7) leaves out.
+        complete: whether to add the term that Eq. (7) omits.
     """
     choice("path", path, _PATHS, "Eq. (5) is 'reversed'.")
     p = _probabilities(p)
@@ -104,13 +106,13 @@ def lambda_2(p: Probabilities, beta: float = 0.0) -> float:
     $$\lambda_2^2 = \frac2N \sum_i N^{2\beta} (2 p_i - 1) \log \frac{p_i}{1 - p_i}$$
 
     The theorem lets every p approach 1/2 as $N^{-\beta}$, and has $R = l N^{2\beta}$. The two
-    factors cancel in $\lambda_2 \sqrt l$, so with the default $\beta = 0$ the constant goes with
-    R itself: acceptance $2\Phi(-\frac12 \lambda_2 \sqrt R)$. For p away from 1/2 the best R is
-    a few flips and the normal limit is a rough guide, not a theorem.
+    factors cancel in $\lambda_2 \sqrt l$, so with the default $\beta = 0$ the constant belongs to
+    R itself, and the acceptance rate is $2\Phi(-\frac12 \lambda_2 \sqrt R)$. For p away from 1/2
+    the best R is a few flips, and the normal limit is a rough guide, not a theorem.
 
     Args:
         p: probability of a 1 at each site.
-        beta: the paper's exponent, to obtain the paper's number.
+        beta: the paper's exponent; set it to obtain the paper's number.
     """
     number("beta", beta, -float("inf"), float("inf"), "()")
     p = _probabilities(p)
@@ -177,7 +179,7 @@ def optimum(sampler: str = "lbp") -> Optimum:
     z = \lambda_1^{2/3} R / N^{2/3} \text{ or } \lambda_2^2 R$$
 
     The derivative vanishes where $\Phi(-h) = k\,h\,\phi(h)$, $h = z^k / 2$. Departure from the
-    paper: it prints z = 5.673 for RWM; the maximum is at 5.670, higher by one part in 10^7.
+    paper: it prints z = 5.673 for RWM. The maximum is at 5.670, and is higher by one part in 10^7.
 
     Args:
         sampler: "lbp" (1.081, 0.574) or "rwm" (5.670, 0.234).
@@ -200,7 +202,7 @@ def optimal_scale(
     path: str = "reversed",
     complete: bool = True,
 ) -> float:
-    r"""The scale of the largest predicted jump distance, within what a step can do.
+    r"""The scale with the largest predicted jump distance.
 
     $$R^* = z\, (N / \lambda_1)^{2/3} \quad\text{or}\quad R^* = z / \lambda_2^2,$$
 
@@ -208,6 +210,11 @@ def optimal_scale(
 
     Args:
         p, sampler, balance, path, complete: as for `acceptance`.
+
+    Examples:
+        >>> p = [0.3] * 1000
+        >>> print(round(hs.theory.optimal_scale(p)), round(hs.theory.optimal_scale(p, "rwm")))
+        177 8
     """
     c, k = _spread(p, sampler, balance, path, complete)
     size = _probabilities(p).size
@@ -228,7 +235,7 @@ def optimal_ejd(
 
     $$\rho(R^*) = 2 R^* \Phi(-\tfrac12 c\, {R^*}^k),$$
 
-    with c and k as in the head of this module.
+    with c and k as at the top of this module.
 
     Args:
         p, sampler, balance, path, complete: as for `acceptance`.
@@ -248,11 +255,11 @@ def efficiency_curve(
 ) -> Float[np.ndarray, "*shape"]:
     r"""Predicted jump distance as a function of the acceptance rate, as in Figures 1-3.
 
-    Eqs. (6) and (20) solved for R, and Eq. (8):
+    It follows from Eqs. (6) and (20), solved for R, and Eq. (8):
 
     $$s(a) = -2\,\Phi^{-1}(a / 2), \qquad \rho(a) = a\, (s(a) / c)^{1/k}$$
 
-    Nothing is clipped: near 0 and 1 the scale may leave [1, N].
+    Nothing is clipped: for rates near 0 and 1 the scale may lie outside [1, N].
 
     Args:
         rate: acceptance rates a, strictly inside (0, 1), of any shape.
@@ -314,7 +321,7 @@ def _weights(
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
     """w_j(0) and w_j(1) of Eq. (5)."""
     logit = np.log(p) - np.log1p(-p)
-    with jax.enable_x64(True):  # a log g is written in JAX, and JAX would round to float32
+    with jax.enable_x64(True):  # log g is a JAX function, which would round to float32
         log_g = _balance.resolve(balance)
         log_w = [np.asarray(log_g(jnp.asarray(s)), np.float64) for s in (logit, -logit)]
     return np.exp(log_w[0]), np.exp(log_w[1])

@@ -1,4 +1,4 @@
-"""Checks that everything shares: what was needed, what came, what to do."""
+"""Shared checks, whose messages say what was needed, what was given and what to do."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from jaxtyping import Array, Key
 
 
 class InvalidDensityError(ArithmeticError):
-    """The log-density was NaN or +inf wherever it was needed."""
+    """The log-density or its ratios were NaN or +inf at every proposal."""
 
 
 def instance(name: str, value: Any, needed: type, example: str) -> None:
@@ -22,7 +22,7 @@ def instance(name: str, value: Any, needed: type, example: str) -> None:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, for an error: a class where an instance is needed is said to be one."""
+    """The type of a value for an error message, or the class itself if the value is a class."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
@@ -35,7 +35,7 @@ def count(name: str, value: Any, minimum: int) -> None:
 
 
 def number(name: str, value: Any, low: float, high: float, ends: str = "[]") -> None:
-    """Raise unless value is a real number between two ends, which "[" includes and "(" does not."""
+    """Raise unless value is a real number between two ends, included by "[" but not by "("."""
     real = isinstance(value, int | float | np.integer | np.floating)
     if isinstance(value, bool) or not real:
         raise TypeError(f"{name} must be a number; got {value!r}.")
@@ -47,7 +47,7 @@ def number(name: str, value: Any, low: float, high: float, ends: str = "[]") -> 
 
 
 def choice(name: str, value: Any, allowed: Iterable[str], advice: str = "") -> None:
-    """Raise unless value is one of a few words."""
+    """Raise unless value is one of the allowed strings."""
     words = tuple(allowed)
     if not isinstance(value, str) or value not in words:
         needed = " or ".join(map(repr, words)) if len(words) == 2 else f"one of {', '.join(words)}"
@@ -55,7 +55,7 @@ def choice(name: str, value: Any, allowed: Iterable[str], advice: str = "") -> N
 
 
 def shape(value: Any) -> tuple[int, ...]:
-    """The shape of a state: positive integers, or one of them."""
+    """The shape of a state, given as positive integers or as a single one."""
     sides = tuple(value) if isinstance(value, Iterable) else (value,)
     for side in sides:
         if isinstance(side, bool) or not isinstance(side, int | np.integer):
@@ -66,7 +66,7 @@ def shape(value: Any) -> tuple[int, ...]:
 
 
 def num_states(value: Any, shape: tuple[int, ...]) -> tuple[int, np.ndarray | None]:
-    """How many values sites can take: the most; and of each site, unless all have as many."""
+    """The largest number of values of a site, and the number at each site unless all are equal."""
     if not np.ndim(value):
         count("num_states", value, minimum=2)
         return int(value), None
@@ -88,9 +88,9 @@ def num_states(value: Any, shape: tuple[int, ...]) -> tuple[int, np.ndarray | No
 
 
 def bits(name: str, value: Any) -> Any:
-    """States as small integers, checked: integers, booleans or floats that are 0 or 1.
+    """States as small integers, from integers, booleans or floats that are 0 or 1.
 
-    While JAX traces a program there are no values to look at.
+    Raises for other values, except while JAX traces a program: then there are none to check.
     """
     if isinstance(value, Tracer):
         return value.astype(jnp.int8)
@@ -101,9 +101,9 @@ def bits(name: str, value: Any) -> Any:
 
 
 def images(name: str, value: Any) -> np.ndarray:
-    """Data to learn from, checked: bits as int8, or grey levels 0 ... 255 as uint8.
+    """Training data after a check: bits as int8, or grey levels 0 ... 255 as uint8.
 
-    An array of uint8 that holds only 0 and 1 holds bits.
+    An array of uint8 that holds only 0 and 1 counts as bits.
     """
     found = array(name, value)
     if found.ndim < 2 or found.size == 0:
@@ -153,7 +153,7 @@ def _values(array: np.ndarray) -> str:
 
 
 def as_key(key: Any) -> Key[Array, ""]:
-    """A seed, an old-style key or a key, as a key."""
+    """A JAX key from a seed, an old-style key or a key."""
     if isinstance(key, bool | float):
         raise TypeError(f"key must be an integer seed or a JAX key; got {key!r}.")
     if isinstance(key, int | np.integer):
@@ -163,7 +163,7 @@ def as_key(key: Any) -> Key[Array, ""]:
             )
         low, high = int(key) % 2**32, int(key) // 2**32
         key = jax.random.key(np.uint32(low))
-        # JAX alone would take the lower half of a seed only.
+        # JAX alone would use only the lower half of a seed.
         return jax.random.fold_in(key, np.uint32(high)) if high else key
     if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.shape == ():
@@ -174,14 +174,14 @@ def as_key(key: Any) -> Key[Array, ""]:
 
 
 def outcome(needed: str, function: Callable, *arguments: Any) -> Any:
-    """The shapes that a user's function gives, without running it.
+    """The shapes that a user's function returns, without running it.
 
     Args:
-        needed: what the function must be, for the message.
+        needed: what the function must be, for the error message.
         function: called with shapes instead of arrays.
 
     Raises:
-        TypeError: it cannot be called so; with what went wrong in it.
+        TypeError: if the call fails; the message says why.
     """
     try:
         return jax.eval_shape(function, *arguments)
@@ -194,7 +194,7 @@ def outcome(needed: str, function: Callable, *arguments: Any) -> Any:
 
 
 def fits(what: str, needed: float, advice: str) -> None:
-    """Raise if more bytes are needed than there are."""
+    """Raise if more bytes are needed than are available."""
     available = memory()
     if needed > available:
         raise MemoryError(
@@ -203,7 +203,7 @@ def fits(what: str, needed: float, advice: str) -> None:
 
 
 def in_words(size: float) -> str:
-    """So many bytes."""
+    """A number of bytes, with its unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}"
@@ -212,7 +212,7 @@ def in_words(size: float) -> str:
 
 
 def memory() -> int:
-    """Bytes that a run can have: of the default device, or of this machine."""
+    """Bytes that a run can use: those of the default device, or of this machine."""
     statistics = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
     if statistics and "bytes_limit" in statistics:
         return int(statistics["bytes_limit"])

@@ -1,5 +1,5 @@
-"""The paper's experiments: run, kept, compared with its printed numbers, reported.
+"""The paper's experiments: running, storing, comparing with the printed numbers, reporting.
 
-It imports `hopscale` and nothing there imports it; the command line finds it by the entry-point
-group `hopscale.commands`.
+This package imports `hopscale`, which never imports it. The command line finds it through the
+entry-point group `hopscale.commands`.
 """

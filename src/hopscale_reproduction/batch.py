@@ -1,6 +1,6 @@
-"""Many cells side by side: one compiled program for targets, rates and chains alike.
+"""Many cells side by side, in one compiled program over targets, rates and chains.
 
-A batch is what `hopscale.sample_many` runs: each cell has its own target, key and scale, and is
+A batch runs as in `hopscale.sample_many`. Each cell has its own target, key and scale, and gives
 the run that `hopscale.sample` would give with the kernel's literal rule (`lengths="paper"`).
 """
 
@@ -21,15 +21,15 @@ from hopscale.runs.run import make_runs
 from hopscale.tune import Tuner, TunerState
 from hopscale_reproduction.cells import Cell
 
-CHUNK = {"cpu": 512, "gpu": 2048}  # steps between two looks at a batch
-SITES = {"cpu": 2**19, "gpu": 2**26}  # of all chains of a batch together
-CHAINS = 2**15  # of a batch: their traces have to fit into memory
-SHORT = 1e11  # steps times sites: seconds on a GPU, less than compiling takes
+CHUNK = {"cpu": 512, "gpu": 2048}  # steps between two calls of `tick`
+SITES = {"cpu": 2**19, "gpu": 2**26}  # most sites of a batch, over all its chains
+CHAINS = 2**15  # most chains of a batch: their traces must fit into memory
+SHORT = 1e11  # steps times sites: these take seconds on a GPU, less than compiling
 STATISTIC = "statistic"
 
 
 class GainTuner(Tuner):
-    """The paper's rule with its step as a number: with 0 the scale stays. One program for both."""
+    """The paper's rule with its gain as an array: 0 fixes the scale, so one program does both."""
 
     rate: Float[Array, ""]
     start: Float[Array, ""]
@@ -45,7 +45,7 @@ class GainTuner(Tuner):
 
 
 def split(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Cells in batches: of one shape each, equal in size where one does not hold them all."""
+    """Group cells by shape into batches; a group too large for one batch is divided evenly."""
     groups: dict[tuple, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.shape, []).append(cell)
@@ -59,12 +59,12 @@ def split(cells: Iterable[Cell]) -> list[list[Cell]]:
 
 
 def platform() -> str:
-    """By which numbers differ: "cpu" or "gpu"."""
+    """The kind of device that batch sizes depend on: "cpu" or "gpu"."""
     return "cpu" if jax.default_backend() == "cpu" else "gpu"
 
 
 def _sites(cell: Cell) -> int:
-    """Of all its chains."""
+    """The number of sites of a cell, over all its chains."""
     return cell.num_sites * cell.chains
 
 
@@ -74,15 +74,15 @@ def _most(cell: Cell) -> int:
 
 
 def work(cell: Cell) -> int:
-    """Steps times sites, of all its chains."""
+    """Steps times sites of a cell, over all its chains."""
     return (cell.warmup + cell.draws) * _sites(cell)
 
 
 def program_size(cells: list[Cell]) -> int:
-    """For how many cells to compile the program that runs these.
+    """The number of cells that the program for these cells is compiled for.
 
-    On a GPU to compile takes longer than to run a few short cells more: sizes are rounded up to
-    three binary digits, so that one program does for many batches.
+    On a GPU, compiling takes longer than running a few more short cells. So sizes are rounded up
+    to three binary digits, and many batches share one program.
     """
     count = len(cells)
     step = 1 << max(0, count.bit_length() - 3)
@@ -97,7 +97,7 @@ class Batch:
     def __init__(self, cells: list[Cell], size: int | None = None):
         """Args:
         cells: of one shape.
-        size: how many to run, filling up with copies: batches of one size share a program.
+        size: how many cells to run, copies included; batches of one size share a program.
         """
         self.cells = cells
         filled = cells + cells[:1] * ((size or len(cells)) - len(cells))
@@ -121,13 +121,13 @@ class Batch:
         self._job = plan.begin()
 
     def run(self, tick: Callable[[int], bool]) -> bool:
-        """Warm up and draw. `tick(steps)` is told of progress and says whether to go on."""
+        """Warm up and draw; `tick(steps)` receives the progress and returns whether to go on."""
         return drive(self._job, chunk=CHUNK[platform()], progress=False, tell=tick) == "done"
 
     def results(self) -> list[dict[str, Any]]:
-        """What each cell measured, with standard errors over chains."""
+        """The results of each cell, with standard errors over chains."""
         runs = make_runs(self._job, None)[: len(self.cells)]
-        with ThreadPoolExecutor() as pool:  # transforms let go of the interpreter
+        with ThreadPoolExecutor() as pool:  # FFTs release the interpreter lock
             return list(pool.map(self._measured, runs))
 
     def _measured(self, run: Run) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""A cell: one run of the paper's experiments, with everything that decides its result.
+"""A cell: one run of the paper's experiments, with everything that determines its result.
 
-Two cells are the same if all their settings are; then they have the same digest, and the second
-need not be run. `Cell.make_target`, `make_kernel`, ... build what the settings name.
+Cells with equal settings are the same cell: they have the same digest, and only one is run.
+`Cell.make_target`, `make_kernel` and so on build the objects that the settings name.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from hopscale.target import Target, as_float
 from hopscale_reproduction.checks import check, check_names
 from hopscale_reproduction.revisions import with_revision
 
-# The readings behind the paper's tables: where text and tables differ, these gave the tables.
+# The readings behind the paper's tables, which follow from these where text and tables differ.
 TABLE_READING = {
     "bernoulli": {"spacing": "even"},
     "ising": {"sign": "+", "disc": "half"},
@@ -34,7 +34,7 @@ TABLE_DETAIL = {"rwm": "", "gwg": "once", "lbp": "same"}
 
 Options = tuple[tuple[str, Any], ...]
 
-# What settings and results of a run are, when they come from a file.
+# The kinds of a run's settings and results, for checking those read from a file.
 SETTINGS = {
     **dict.fromkeys(("model", "config", "sampler", "balance", "detail", "statistic"), "text"),
     **dict.fromkeys(("size", "instance", "chains", "warmup", "draws", "seed"), "an integer"),
@@ -50,7 +50,7 @@ RESULTS = {
 
 
 class AnyCell(Protocol):
-    """What can be run and kept: `settings` decide its result, `kind` says what it is."""
+    """Anything that can be run and stored: `settings` determine its result, `kind` is its type."""
 
     kind: ClassVar[str]
 
@@ -58,13 +58,13 @@ class AnyCell(Protocol):
 
     @staticmethod
     def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
-        """Raise a ValueError unless they could be those of such a cell."""
+        """Raise a ValueError if they cannot be those of such a cell."""
         ...
 
 
 FACTORS = 5  # hidden chains of an FHMM
 PIXELS = 28 * 28  # of the images that RBMs are trained on
-# Roles of runs, as rows of the paper's tables: X-1, AX, and the rates of which GX is the best.
+# Roles of runs, after rows of the paper's tables: X-1, AX, and the rates of which GX is the best.
 SINGLE, TUNED, GRID = "fixed-1", "adaptive", "grid"
 
 
@@ -86,8 +86,8 @@ class Cell:
         statistic: whose effective sample size is measured: "hamming", "sum", "site", "pair" or
             "log_prob".
         chains, warmup, draws, seed: of the run.
-        role: what the experiment that lists it has it for: `SINGLE`, `TUNED`, `GRID` or "". No
-            setting: cells that differ in it alone are one cell.
+        role: its role in the experiment that lists it: `SINGLE`, `TUNED`, `GRID` or "". It is not
+            a setting: cells that differ only in their role are the same cell.
     """
 
     kind: ClassVar[str] = "run"
@@ -110,14 +110,14 @@ class Cell:
     role: str = dataclasses.field(default="", compare=False)
 
     def settings(self) -> dict[str, Any]:
-        """The settings as JSON has them, with the revisions of the code they depend on."""
+        """The settings for JSON, with the revisions of the code that they depend on."""
         settings = {**dataclasses.asdict(self), "options": dict(self.options)}
         del settings["role"]
         return with_revision(settings, self.model, self.sampler, "loop", "diagnostics")
 
     @staticmethod
     def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
-        """Raise a ValueError unless they could be those of a run."""
+        """Raise a ValueError if they cannot be those of a run."""
         check("settings", settings, SETTINGS)
         check_names("settings", settings, SETTINGS)
         check("results", results, RESULTS)
@@ -135,7 +135,7 @@ class Cell:
 
     @property
     def num_sites(self) -> int:
-        """Of the target, which takes longer to make."""
+        """The number of sites of the target, without building the target."""
         known = {"ising": self.size**2, "fhmm": self.size * FACTORS, "rbm": PIXELS}
         return known.get(self.model, self.size)
 
@@ -160,12 +160,12 @@ class Cell:
 
 
 def digest(settings: dict[str, Any]) -> str:
-    """What identifies a cell: a change of any setting changes it."""
+    """The identifier of a cell; a change of any setting changes it."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def table_cell(model: str, size: int, config: str, sampler: str, balance: str, **more) -> Cell:
-    """A cell as behind the paper's tables, unless said otherwise."""
+    """A cell with the readings behind the paper's tables, unless others are given."""
     options = {**TABLE_READING[model], **more.pop("options", {})}
     detail = more.pop("detail", TABLE_DETAIL[sampler])
     statistic = "sum" if model == "rbm" else "hamming"
@@ -206,7 +206,7 @@ class Site(eqx.Module):
 
 
 class Pair(eqx.Module):
-    """How many neighbouring sites, pair by pair, agree."""
+    """The number of pairs of sites that agree: site i of the first half with i of the second."""
 
     dtype: Any = eqx.field(static=True)
 

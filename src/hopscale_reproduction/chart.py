@@ -1,10 +1,10 @@
-"""What a figure is made of: panels of series. `drawing.py` prints it, the page explores it."""
+"""The content of a figure: panels of series, to be drawn by `drawing.py` and by the page."""
 
 from typing import NamedTuple
 
 from hopscale_reproduction.cells import Cell
 
-# Okabe and Ito's colours, told apart by all kinds of colour vision.
+# The palette of Okabe and Ito, which can be told apart with all kinds of colour vision.
 COLORS = {
     "ink": "#2b2b2b",
     "grey": "#8c8c8c",
@@ -22,7 +22,7 @@ CONFIG_LOOKS = {"C1": ("sky", "o"), "C2": ("blue", "s"), "C3": ("red", "^")}
 
 
 class Point(NamedTuple):
-    """A point, and the cell it stands for, or a note where it stands for several."""
+    """A point with the cell that it shows, or with a note if it shows several."""
 
     x: float
     y: float
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 class Series(NamedTuple):
     """Points of one colour and marker ("o", "s", "^", "v", "D"), or a line ("-", "--", ":").
 
-    Series of one name share a place in the legend; those without a name have none.
+    Series with the same name share a legend entry; those without a name have none.
     """
 
     name: str

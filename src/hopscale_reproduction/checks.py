@@ -1,4 +1,4 @@
-"""Checks of settings and results that come from outside."""
+"""Checks of settings and results that are read from files."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ KINDS = {
 
 
 def check(part: str, values: Mapping[str, Any], needed: Mapping[str, str]) -> None:
-    """Raise unless every needed value is there and of its kind.
+    """Raise unless every needed value is present and of the right kind.
 
     Args:
         part: what the values are: "settings" or "results".
@@ -37,7 +37,7 @@ def check(part: str, values: Mapping[str, Any], needed: Mapping[str, str]) -> No
 
 
 def check_names(part: str, values: Mapping[str, Any], allowed: Mapping[str, str]) -> None:
-    """Raise for names that are not among the allowed ones; "revision" always is."""
+    """Raise for any name that is not allowed; "revision" is always allowed."""
     for name in values:
         if name not in allowed and name != "revision":
             raise ValueError(f"{part}.{name} is not a name that is used")

@@ -1,4 +1,4 @@
-"""hopscale reproduce, report and results: the paper's experiments, and what they gave."""
+"""hopscale reproduce, report and results: run the paper's experiments, report their results."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ results_app = typer.Typer(no_args_is_help=True, help="Take results out of a stor
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to an application; named by the entry-point group `hopscale.commands`."""
+    """Add the commands to an application; the entry-point group `hopscale.commands` names it."""
     app.command()(reproduce)
     app.command()(report)
     app.add_typer(results_app, name="results")
@@ -46,10 +46,10 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the paper's experiments and write a report that puts its numbers beside ours.
+    """Run the paper's experiments and write a report that compares its numbers with ours.
 
-    Cells that are done are kept in results.sqlite as they come and never run twice: stop with
-    Ctrl-C (or by any other means) and give the same command again to go on.
+    Each cell is stored in results.sqlite when it is done, and never run twice. Stop with Ctrl-C
+    (or by any other means) and give the same command again to continue.
 
     Examples: `hopscale reproduce`, `hopscale reproduce ising order --profile paper`
     """
@@ -113,9 +113,9 @@ def import_(
     out: Out = Path("results"),
     as_json: AsJson = False,
 ) -> None:
-    """Put exported cells into a store; cells that it has already stay as they are.
+    """Add exported cells to a store; cells that it already has stay unchanged.
 
-    Every row is checked first: with one that is wrong, nothing is put in.
+    Every row is checked first; if one is wrong, nothing is added.
 
     Example: `hopscale results import docs/results/paper.csv --out results`
     """
@@ -130,7 +130,7 @@ def import_(
 
 
 def _write(out: Path, store: Any, profile: str) -> dict[str, Any]:
-    """Write the report: where it is, and what it says of the paper's claims."""
+    """Write the report; return where it is, and its verdicts on the paper's claims."""
     from hopscale_reproduction.report import writing
     from hopscale_reproduction.snapshot import Snapshot
 
@@ -141,18 +141,18 @@ def _write(out: Path, store: Any, profile: str) -> dict[str, Any]:
 
 
 def _console():
-    from hopscale.cli.app import console  # which loads this module, to have its commands
+    from hopscale.cli.app import console  # not at the top: it loads this module for its commands
 
     return console()
 
 
 def _say(sentence: str, found: dict[str, Any], as_json: bool) -> None:
-    """One JSON object, or a sentence made of it."""
+    """Print one JSON object, or a sentence with its values."""
     print(json.dumps(found)) if as_json else _console().print(sentence.format(**found))
 
 
 def _name_damaged(store) -> None:
-    """Say which rows of a store were left out."""
+    """Print which rows of a store were left out."""
     for where, what in store.damaged.items():
         print(f"hopscale: {store.path}: {where} is damaged ({what}) and left out", file=sys.stderr)
 

@@ -1,8 +1,8 @@
-"""How close to a printed number ours has to be.
+"""How close our numbers must be to the printed ones.
 
-One draw of p moves a column of N = 100 by more than a larger one; the weights of the FHMM are not
-given and had to be fitted; those of the RBM were trained again, so its numbers are shown and not
-judged.
+One draw of p changes a column with N = 100 by more than a larger one. The weights of the FHMM are
+not given and had to be fitted. Those of the RBM were trained again, so its numbers are shown but
+not judged.
 """
 
 EJD_TOLERANCE = {"bernoulli": 0.03, "ising": 0.03, "fhmm": 0.12}
@@ -14,7 +14,7 @@ WITHIN, BEYOND, NOT_RUN, UNJUDGED = "within", "beyond", "not run", "unjudged"
 
 
 def ejd_tolerance(model: str, size: int) -> float | None:
-    """How far a jump distance may be from the printed one, relatively; None if not judged."""
+    """The relative tolerance of a jump distance; None if it is not judged."""
     if model == "bernoulli" and size == SMALL_BERNOULLI:
         return SMALL_TOLERANCE
     return EJD_TOLERANCE.get(model)

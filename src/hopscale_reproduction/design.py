@@ -16,10 +16,10 @@ SIZES = {
     "fhmm": (200, 1000, 4000),
     "rbm": (100, 400, 1000),
 }
-# Lengths of their chains, of which the first half is burn-in.
+# The chain lengths for these sizes; the first half of a chain is burn-in.
 LENGTHS = (10_000, 40_000, 100_000)
-RBM_LENGTH = 40_000  # for all three
-CHAINS = {"quick": 50, "paper": 100}  # side by side, of every run
+RBM_LENGTH = 40_000  # for all three sizes
+CHAINS = {"quick": 50, "paper": 100}  # of every run
 
 
 def tuned(cell: Cell) -> Cell:
@@ -33,7 +33,7 @@ def single_and_tuned(cell: Cell) -> tuple[Cell, Cell]:
 
 
 def stated_draws(model: str, size: int) -> int:
-    """How many draws of a chain the paper says it kept."""
+    """The number of draws per chain that the paper says it kept."""
     if model == "rbm":
         return RBM_LENGTH // 2
     return LENGTHS[SIZES[model].index(size)] // 2

@@ -1,4 +1,4 @@
-"""Figures as one would print them, from charts."""
+"""Static figures for print, drawn from charts."""
 
 import io
 import math
@@ -16,8 +16,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from hopscale_reproduction import files
 from hopscale_reproduction.chart import COLORS, MARKERS, RATE_LABEL, Chart, Panel, Series
 
-WIDTH = 7.2  # inches: a page's text
-VISIBLE = 0.002  # an error bar smaller than this, relatively, is hidden by its point
+WIDTH = 7.2  # inches: the width of a page's text
+VISIBLE = 0.002  # a point hides an error bar whose relative size is smaller than this
 STYLE: dict[Any, Any] = {
     "font.family": "STIXGeneral",
     "mathtext.fontset": "stix",
@@ -60,7 +60,7 @@ def draw(chart: Chart) -> dict[str, bytes]:
         for axis in list(axes.flat)[len(chart.panels) :]:
             axis.set_visible(False)
         _legend(figure, axes, most=5 if width(chart) == WIDTH else 2)
-        figure.draw_without_rendering()  # lays it out, once for both kinds of files
+        figure.draw_without_rendering()  # computes the layout once, for both kinds of files
         figure.set_layout_engine(None)
         drawn = {kind: encode(figure, kind) for kind in ("svg", "png")}
         plt.close(figure)
@@ -68,13 +68,13 @@ def draw(chart: Chart) -> dict[str, bytes]:
 
 
 def width(chart: Chart) -> float:
-    """In inches: a page's text, less for a single plain panel."""
+    """The width in inches: that of a page's text, or less for a single plain panel."""
     alone = len(chart.panels) == 1 and not chart.panels[0].ticks
     return 0.6 * WIDTH if alone else WIDTH
 
 
 def encode(figure, kind: str) -> bytes:
-    """A figure as a file, the same bytes each time."""
+    """A figure as the content of a file; the same figure gives the same bytes."""
     file = io.BytesIO()
     facts = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}[kind]
     figure.savefig(file, format=kind, dpi=200, metadata=facts)
@@ -102,7 +102,7 @@ def _panel(axis: Axes, panel: Panel) -> None:
 
 
 def _share_labels(axis: Axes, chart: Chart, place: int) -> None:
-    """Labels that the panel to the left or below has too are left out."""
+    """Leave out labels that repeat those of the panel to the left or below."""
     panels, columns = chart.panels, chart.columns
     if place % columns and panels[place].y == panels[place - 1].y:
         axis.set_ylabel("")
@@ -111,7 +111,7 @@ def _share_labels(axis: Axes, chart: Chart, place: int) -> None:
 
 
 def _logarithmic(axis: Axes, letter: str) -> None:
-    """Plain numbers at 1, 2, 5 or at powers of ten, by how far the axis reaches."""
+    """Label an axis at 1, 2, 5 or only at powers of ten, depending on its range."""
     axis.set(**{f"{letter}scale": "log"})
     low, high = axis.get_xlim() if letter == "x" else axis.get_ylim()
     line = axis.xaxis if letter == "x" else axis.yaxis
@@ -173,7 +173,7 @@ def _series(axis: Axes, series: Series) -> None:
 
 
 def _legend(figure, axes, most: int) -> None:
-    """One legend below all panels, each name once, at most `most` in a row."""
+    """One legend below all panels, with each name once and at most `most` names in a row."""
     named = {}
     for axis in axes.flat:
         for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -185,7 +185,7 @@ def _legend(figure, axes, most: int) -> None:
 
 
 def write(folder: Path, chart: Chart) -> bytes:
-    """Write both files of a chart; the SVG's text comes back."""
+    """Write both files of a chart; return the SVG."""
     drawn = draw(chart)
     for kind, content in drawn.items():
         files.write(folder / f"{chart.name}.{kind}", content)

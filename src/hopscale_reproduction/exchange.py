@@ -1,7 +1,7 @@
 """Results as files: CSV for people and spreadsheets, JSON for programs.
 
-In CSV, a column is named after the part of a cell it belongs to: `settings.size`, `results.ejd`.
-Values in it are JSON, but for plain text.
+In CSV, the name of a column begins with the part of a cell that it belongs to: `settings.size`,
+`results.ejd`. Values are JSON, except for plain text.
 """
 
 import csv
@@ -17,7 +17,7 @@ from hopscale_reproduction.store import Store
 
 
 def write(store: Store, file: Path) -> int:
-    """Write all cells; a file of that name is replaced only when the new one is complete."""
+    """Write all cells; an existing file is replaced only when the new one is complete."""
     to_text, _ = _format(file)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"cannot write {file}: no folder {file.parent}.")
@@ -28,15 +28,15 @@ def write(store: Store, file: Path) -> int:
 
 
 def read(store: Store, file: Path) -> int:
-    """Add the cells of a file to a store; how many were new.
+    """Add the cells of a file to a store; return how many were new.
 
     Raises:
-        ValueError: naming the first row that is wrong; then none is added.
+        ValueError: a row is wrong; the message names the first one, and no cell is added.
     """
     before = len(store.rows())
     _, from_text = _format(file)
     try:
-        found = from_text(file.read_bytes().decode("utf-8-sig"))  # spreadsheets begin with a mark
+        found = from_text(file.read_bytes().decode("utf-8-sig"))  # spreadsheets write a BOM
         rows = [_checked(number, row) for number, row in enumerate(found, start=1)]
         if not rows:
             raise ValueError("there is no row in it")
@@ -47,7 +47,7 @@ def read(store: Store, file: Path) -> int:
 
 
 def _checked(number: int, row: dict[str, Any]) -> Row:
-    """A row of a file; raises where a field is missing or cannot be what it should be."""
+    """A row of a file; raises if a field is missing or cannot be valid."""
     try:
         for name in FIELDS:
             if name not in row:
@@ -114,7 +114,7 @@ def _nested(flat: dict[str, str]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """Text as it is unless it could be taken for JSON; everything else as JSON."""
+    """Text unchanged unless it could be taken for JSON; everything else as JSON."""
     if isinstance(value, str) and value and not _is_json(value):
         return value
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""What an experiment is: what to run, what to make of it, and what the report says of it."""
+"""What an experiment is: what to run, what to compute from it, and what the report shows."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -17,13 +17,13 @@ Results = dict[str, Any]
 Find = Callable[[Any], Results | None]
 
 PROFILES = ("quick", "paper")
-SLOW = {"quick": (), "paper": ("rbm", "table2")}  # what has to be asked for, by profile
+SLOW = {"quick": (), "paper": ("rbm", "table2")}  # run only if named, by profile
 
 
 class Part(NamedTuple):
     """Blocks that an experiment adds to a section of the report.
 
-    `report/outline.py` has the order of sections and of their parts. A section that is not named
+    `report/outline.py` sets the order of sections and of their parts. A section that is not named
     there takes its title from its first part.
     """
 
@@ -36,30 +36,30 @@ class Part(NamedTuple):
 class Context(NamedTuple):
     """What a procedure may use besides its cell."""
 
-    folder: Path  # of the store: files that belong to results go here
+    folder: Path  # that of the store, for files that belong to results
     data_dir: Path | None
     seconds_left: Callable[[], float]  # infinite without a limit
-    say: Callable[[str], None]  # a line for whoever watches
+    say: Callable[[str], None]  # prints a line for the user
 
 
 class OutOfTimeError(Exception):
-    """A procedure ends unfinished, with what it has on the disk; it can go on another time."""
+    """A procedure stops before the end, with its progress on disk; it can be resumed later."""
 
 
 class Procedure(Protocol):
-    """How cells are run that are not runs of a sampler: one at a time."""
+    """How to run cells that are not runs of a sampler: one at a time."""
 
     def run(self, cell: Any, context: Context) -> Results:
         """The results of a cell.
 
         Raises:
-            OutOfTimeError: `context.seconds_left` came to an end.
+            OutOfTimeError: `context.seconds_left` has run out.
             KeyboardInterrupt: Ctrl-C.
         """
         ...
 
     def stored(self, cell: Any, results: Results, context: Context) -> None:
-        """Called when the results are in the store: to clean up, or to tell."""
+        """Called when the results are in the store, to clean up or to print a message."""
         ...
 
 
@@ -74,15 +74,15 @@ class Experiment:
     Args:
         name: on the command line.
         title: in progress bars and reports.
-        cells: `cells(profile, find)` lists the cells of a profile. Some follow from others (a grid
-            of rates starts at a measured one): `find` looks up what is there, and the list is asked
-            for again until nothing in it is left to run.
-        cell_type: of its cells.
-        procedure: how a cell is run; None for runs of samplers, which go in batches.
-        parts: what the report says. A part that several experiments share appears once.
-        claims: of the paper, judged by a snapshot; shared ones appear once.
-        summary: a table to print when it was run.
-        problems: what keeps results from being judged, in sentences.
+        cells: `cells(profile, find)` lists the cells of a profile. Some depend on the results of
+            others (a grid of rates starts at a measured one), which `find` looks up. The list is
+            requested again until all of its cells have been run.
+        cell_type: the type of its cells.
+        procedure: how a cell is run; None for runs of samplers, which are run in batches.
+        parts: what the report shows. A part that several experiments share appears once.
+        claims: claims of the paper, judged from a snapshot; shared ones appear once.
+        summary: a table to print after a run.
+        problems: sentences that say why results cannot be judged.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Writing files that are complete or not there at all: the library's, imported in one place."""
+"""Writing files completely or not at all, by the library's functions, imported in one place."""
 
 from hopscale.disk.files import replacing, write
 

@@ -16,9 +16,9 @@ class Slope(NamedTuple):
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Slope | None:
-    """Least squares on logarithms, the error by the scatter around the line; None below 3 points.
+    """Least squares on logarithms, with the error from the scatter; None below 3 points.
 
-    With three points the error has one degree of freedom: it is shown, and says little.
+    With three points the error has one degree of freedom, so it is shown but says little.
     """
     if len(x) < 3:
         return None

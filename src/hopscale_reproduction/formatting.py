@@ -25,12 +25,12 @@ def size_label(model: str, size: int) -> str:
 
 
 def column_label(column: Column) -> str:
-    """A target distribution in full."""
+    """The full name of a target distribution."""
     return f"{TITLES[column.model]}, {size_label(column.model, column.size)}, {column.config}"
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """Three decimals below 10, two below 100, then one; a dash for nothing."""
+    """Three decimals below 10, two below 100, then one; a dash for a missing value."""
     if value is None or math.isnan(value):
         return "–"
     if digits is None:
@@ -63,7 +63,7 @@ def plus_minus(value: Value | None, digits: int | None = None) -> str:
 
 
 def places(error: float) -> int:
-    """Decimals that show two significant digits of an error; four unless it needs more."""
+    """Decimals that show two significant digits of an error; more than four only to show one."""
     if not error > 0 or math.isinf(error):
         return 3
     first = -math.floor(math.log10(error))
@@ -76,6 +76,6 @@ def percent(value: float, signed: bool = False) -> str:
 
 
 def span(values: Sequence[float], digits: int) -> str:
-    """From the smallest to the largest; one number where they read the same."""
+    """The range from smallest to largest; one number if both print the same."""
     low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
     return low if low == high else f"{low}–{high}"

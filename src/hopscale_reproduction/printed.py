@@ -18,12 +18,12 @@ def _cells() -> dict[tuple[str, ...], float]:
 def value(
     model: str, size: int, config: str, sampler: str, balance: str, variant: str, metric: str
 ) -> float | None:
-    """One printed cell; None where the paper has none.
+    """One printed cell; None if the paper does not have it.
 
     Args:
         model: "bernoulli", "ising", "fhmm" or "rbm".
         size: N, p, L or h.
-        config: "C1", "C2" or "C3"; "Table 1" for C2 as the main text has it.
+        config: "C1", "C2" or "C3"; "Table 1" for C2 as in the main text.
         sampler: "rwm", "gwg" or "lbp".
         balance: "barker" or "sqrt"; "" for rwm.
         variant: "fixed-1" (X-1), "adaptive" (AX) or "grid" (GX).
@@ -33,7 +33,7 @@ def value(
 
 
 def steps(data: str, balance: str, variant: str) -> int:
-    """The least number of steps an iteration to train a deep EBM (Table 2).
+    """The least number of steps per iteration to train a deep EBM (Table 2).
 
     Args:
         data: "static-mnist", "dynamic-mnist", "omniglot" or "caltech".
@@ -47,7 +47,7 @@ def sites(case: str, epsilon: float) -> int:
     """How many sites the rate 0.574 needs (Appendix B.2): all p at 1/2 - epsilon, or at epsilon.
 
     Args:
-        case: "half" or "zero", what p is close to.
+        case: "half" or "zero", the value that p is close to.
         epsilon: how close.
     """
     return int(_cells()["finite", "", case, "lbp", "sqrt", str(epsilon), "sites"])

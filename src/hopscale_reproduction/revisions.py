@@ -1,7 +1,7 @@
 """Revisions of the code that results depend on.
 
-A number is raised by hand when a change of code changes results: then cells that depend on it have
-another key, and are run again. Results on record without a revision are of the first one.
+A number is raised by hand when a change of code changes results. Cells that depend on it then have
+another key and are run again. Results on record without a revision belong to the first one.
 """
 
 from typing import Any
@@ -23,14 +23,14 @@ REVISIONS = {
     "diagnostics": 1,
     # experiments that do not run a sampler in the loop
     "finite": 1,
-    "table2": 2,  # training goes on through a crisis; log Z from two sides
+    "table2": 2,  # training continues through a crisis; log Z from two sides
 }
 
 
 def with_revision(settings: dict[str, Any], *parts: str) -> dict[str, Any]:
-    """Settings with the revisions of the parts they depend on, those above the first.
+    """Settings with those revisions of the parts they depend on that are above the first.
 
-    Where all are the first the settings stay as they are, and so does their digest.
+    If every revision is the first, the settings and their digest stay unchanged.
     """
     raised = {part: REVISIONS[part] for part in parts if REVISIONS[part] > 1}
     return {**settings, "revision": raised} if raised else settings

@@ -1,4 +1,4 @@
-"""A row of the store: one cell with its results, where they come from, and a checksum."""
+"""A row of the store: one cell with its results, their origin and a checksum."""
 
 import contextlib
 import datetime
@@ -24,11 +24,11 @@ class Row(dict):
 
 
 class DamagedRowError(ValueError):
-    """A row is not what was written."""
+    """A row differs from what was written."""
 
 
 def new_row(settings: dict[str, Any], results: dict[str, Any], kind: str = "run") -> Row:
-    """A row of results that were computed here and now."""
+    """A row of results that were computed now, on this machine."""
     return Row(
         kind=kind,
         settings=settings,
@@ -40,7 +40,7 @@ def new_row(settings: dict[str, Any], results: dict[str, Any], kind: str = "run"
 
 
 def encode(row: Row) -> tuple[Any, ...]:
-    """A row as the table has it: `COLUMNS`, and the checksum."""
+    """A row as stored in the table: `COLUMNS`, then the checksum."""
     texts = {
         "key": digest(row["settings"]),
         **{name: row[name] for name in FIELDS},
@@ -57,7 +57,7 @@ def decode(columns: Sequence[bytes], checksum: str) -> Row:
     """A row from the bytes of the columns that the checksum covers.
 
     Raises:
-        DamagedRowError: they are not those that were written.
+        DamagedRowError: they differ from those that were written.
     """
     if checksum_of(columns) != checksum:
         raise DamagedRowError("its checksum does not fit")
@@ -74,7 +74,7 @@ def decode(columns: Sequence[bytes], checksum: str) -> Row:
 
 
 def checksum_of(columns: Sequence[bytes]) -> str:
-    """Of all columns and their lengths."""
+    """The checksum of all columns and their lengths."""
     hashed = hashlib.sha256()
     for column in columns:
         hashed.update(len(column).to_bytes(8, "big"))
@@ -84,7 +84,7 @@ def checksum_of(columns: Sequence[bytes]) -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Of what computes the results."""
+    """The versions of the software that computes the results."""
     import jax
     import numpy
 
@@ -100,7 +100,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def hardware() -> str:
-    """The device that computes, in words."""
+    """The name of the device that computes the results."""
     import jax
 
     device = jax.devices()[0]
@@ -110,7 +110,7 @@ def hardware() -> str:
 
 
 def _processor() -> str:
-    """The processor's name, where the system tells it."""
+    """The processor's name, if the system reports it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""Running experiments: what is not in the store is run and put there."""
+"""Running experiments: cells that are not in the store are run and stored."""
 
 import math
 import time
@@ -17,19 +17,19 @@ from hopscale_reproduction.schedule import Batches
 from hopscale_reproduction.store import Store
 from hopscale_reproduction.tasks import Line, Outcome, Task, missing
 
-WAIT = 1.0  # seconds between two looks at cells that another process is at
+WAIT = 1.0  # seconds between two checks of cells that another process is running
 
 
 class Runner:
-    """Runs experiments: those of samplers together, then the others one after the other.
+    """Runs experiments: those with samplers together, then the others one after the other.
 
-    What several have in common is run once, and cells of one shape side by side, whichever
-    experiment they belong to.
+    Cells that several experiments share are run once. Cells of one shape run side by side,
+    whichever experiment they belong to.
 
     Args:
-        store: where results are put.
+        store: where results are stored.
         profile: "quick" or "paper".
-        minutes: stop after this long; the cells done until then are kept. None: no limit.
+        minutes: stop after this time; the cells done until then are kept. None: no limit.
         console: where progress is shown: bars on a terminal, else a line for each experiment.
         data_dir: the folder of data sets, for experiments that need one.
     """
@@ -45,7 +45,7 @@ class Runner:
         self.store, self.profile = store, profile
         self.console = console or Console(stderr=True)
         self.stopped = False  # by Ctrl-C
-        self._found: dict[AnyCell, dict[str, Any]] = {}  # which does not change any more
+        self._found: dict[AnyCell, dict[str, Any]] = {}  # stored results never change
         self._deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
         self.context = Context(
             folder=store.path.parent,
@@ -56,11 +56,11 @@ class Runner:
 
     @property
     def over(self) -> bool:
-        """Whether to stop: by Ctrl-C, or because time is up."""
+        """Whether to stop, because of Ctrl-C or because time is up."""
         return self.stopped or self.context.seconds_left() < 0
 
     def expire(self) -> None:
-        """Let time be up: a procedure has run out of it."""
+        """End the run now: a procedure has run out of time."""
         self._deadline = -math.inf
 
     def find(self, cell: AnyCell) -> dict[str, Any] | None:
@@ -73,12 +73,12 @@ class Runner:
         return self._found[cell]
 
     def run(self, experiments: Sequence[Experiment]) -> list[Outcome]:
-        """Run what is missing, until nothing is, or it is time to stop.
+        """Run missing cells until none is left or it is time to stop.
 
-        Runs of samplers come first, below progress bars; a procedure shows its own progress, and
-        deals with Ctrl-C by itself.
+        Runs of samplers come first, with progress bars. A procedure shows its own progress and
+        handles Ctrl-C itself.
         """
-        # Another process may be at some of them: what it runs meanwhile counts, too.
+        # Another process may be running some of the cells: its results count, too.
         tasks = [Task(self, experiment) for experiment in experiments]
         batched = [task for task in tasks if task.experiment.procedure is None]
         with self.store.renewing():
@@ -92,15 +92,15 @@ class Runner:
         return [task.outcome() for task in tasks]
 
     def _work(self, tasks: "list[Task]", work: "Batches | _OneByOne") -> None:
-        """Run what is missing of all of them: what comes after it is asked for when it is done."""
+        """Run all missing cells; cells that depend on them are requested when they are done."""
         while (cells := missing(tasks)) and not self.over:
             try:
                 done = work.run(cells)
                 if not done and not self.over:
-                    time.sleep(WAIT)  # another process is at the rest
+                    time.sleep(WAIT)  # another process is running the rest
             except KeyboardInterrupt:
                 if self.stopped:
-                    raise  # the second time: at once
+                    raise  # a second Ctrl-C stops at once
                 self.stopped = True
         for task in tasks:
             task.say()
@@ -122,13 +122,16 @@ class Runner:
 
 
 class _OneByOne:
-    """Cells of a procedure: the list is asked for again after each, as one may spare others."""
+    """Runs the cells of a procedure one at a time.
+
+    The list is requested again after each, because the result may make others unnecessary.
+    """
 
     def __init__(self, runner: Runner, task: Task):
         self._runner, self._task = runner, task
 
     def run(self, cells: list[Any]) -> int:
-        """Run the first that no other process is at; how many cells got done."""
+        """Run the first cell that no other process has claimed; return how many were done."""
         runner, context = self._runner, self._runner.context
         procedure = self._task.experiment.procedure
         assert procedure is not None

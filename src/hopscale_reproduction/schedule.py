@@ -1,4 +1,4 @@
-"""Runs of samplers in batches: while one runs, the next compile."""
+"""Runs of samplers in batches: while one batch runs, the next ones compile."""
 
 import collections
 import itertools
@@ -19,16 +19,16 @@ from hopscale_reproduction.tasks import Task, missing
 if TYPE_CHECKING:
     from hopscale_reproduction.runner import Runner
 
-AHEAD = {"cpu": 1, "gpu": 12}  # batches compiled while another runs, at most
-TURN = 1e-4  # seconds: threads that trace programs let the one that runs a batch go first
-PENDING = 2  # batches that have run and are not summed up, at most
+AHEAD = {"cpu": 1, "gpu": 12}  # at most this many batches compile while another runs
+TURN = 1e-4  # seconds: threads that trace programs yield to the one that runs a batch
+PENDING = 2  # at most this many batches have run and are not yet summarised
 
 
 class Batches:
-    """Runs of samplers: cells of one shape side by side.
+    """Runs of samplers, with cells of one shape side by side.
 
-    While a batch runs, the next compile, and what the last ones measured is summed up. What their
-    results ask for follows the batches that wait.
+    While a batch runs, the next ones compile, and the results of the last ones are summarised.
+    Cells that these results call for are run after the batches that are already waiting.
     """
 
     def __init__(self, runner: "Runner", tasks: list[Task]):
@@ -37,7 +37,7 @@ class Batches:
         self._done, self._error = 0, None
 
     def run(self, cells: list[Any]) -> int:
-        """Run what no other process is at; how many cells got done."""
+        """Run the cells that no other process has claimed; return how many were done."""
         self._done, self._error = 0, None
         compiled, waiting = collections.deque(), self._waiting(cells)
         threads = min(AHEAD[platform()], _cores())
@@ -57,7 +57,7 @@ class Batches:
                     for task, share in shares:
                         task.seconds += (time.monotonic() - began) * share / len(batch.cells)
                     self._keep(PENDING)
-            finally:  # nothing that was run is lost
+            finally:  # keep the results of everything that was run
                 ahead.shutdown(wait=False, cancel_futures=True)
                 self._keep(0)
         if self._error is not None:
@@ -65,7 +65,7 @@ class Batches:
         return self._done
 
     def _waiting(self, cells: list[Any]) -> Iterator[list[Any] | None]:
-        """Batches of these cells, then of those that results ask for; None while there are none."""
+        """Batches of these cells, then of those that results call for; None if none is ready."""
         begun, done = set(cells), 0
         while True:
             yield from in_turns(split(cells))
@@ -76,18 +76,18 @@ class Batches:
             begun.update(cells)
 
     def _keep(self, most: int) -> None:
-        """Put what batches measured into the store; wait where more than `most` are not ready."""
+        """Store the results of batches; wait while more than `most` batches are not ready."""
         while self._measured and (len(self._measured) > most or self._measured[0][1].done()):
             cells, results = self._measured.popleft()
             try:
                 pairs = zip(cells, results.result(), strict=True)
                 self._store.add_all([new_row(c.settings(), found, c.kind) for c, found in pairs])
                 self._done += len(cells)
-            except Exception as error:  # after the others are kept
+            except Exception as error:  # raised after the others are stored
                 self._error = self._error or error
 
     def _prepare(self, ahead: ThreadPoolExecutor, waiting: Iterator) -> "Future[Batch] | None":
-        """Claim the next batch, and begin to compile it."""
+        """Claim the next batch, and start to compile it."""
         while cells := next(waiting):
             keys = {digest(cell.settings()): cell for cell in cells}
             mine = self._store.claim(keys)
@@ -106,7 +106,7 @@ class Batches:
 
 
 def _first_done(compiled: "collections.deque[Future[Batch]]") -> "Future[Batch]":
-    """Take out the first that is compiled: a program that takes long does not hold up others."""
+    """Take the first batch that is compiled, so that a slow compilation does not delay others."""
     wait(compiled, return_when=FIRST_COMPLETED)
     future = next(future for future in compiled if future.done())
     compiled.remove(future)
@@ -114,15 +114,15 @@ def _first_done(compiled: "collections.deque[Future[Batch]]") -> "Future[Batch]"
 
 
 def _cores() -> int:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not everywhere
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not available on every platform
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 @contextmanager
 def _turns(seconds: float) -> Iterator[None]:
-    """Let Python's threads take shorter turns."""
+    """Make Python switch between threads more often."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(seconds)
     try:
@@ -132,7 +132,7 @@ def _turns(seconds: float) -> Iterator[None]:
 
 
 def in_turns(batches: list[list[Any]]) -> list[list[Any]]:
-    """The longest batch, the shortest, the next longest: while a long one runs, others compile."""
+    """Alternate long and short batches, longest first: while a long one runs, others compile."""
     by_work = sorted(batches, key=lambda cells: sum(map(work, cells)), reverse=True)
     half = (len(by_work) + 1) // 2
     pairs = itertools.zip_longest(by_work[:half], reversed(by_work[half:]))

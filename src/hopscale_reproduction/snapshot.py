@@ -17,9 +17,9 @@ class Snapshot:
     """The results in a store.
 
     Args:
-        store: read here and not again.
-        profile: whose cells the experiments list.
-        experiments: which ones; all that are registered, unless given.
+        store: the store; it is read once, here.
+        profile: the profile whose cells the experiments list.
+        experiments: the experiments; by default all that are registered.
         pictures: the folder of pictures; None leaves them out.
     """
 
@@ -31,7 +31,7 @@ class Snapshot:
         pictures: Path | None = None,
     ):
         if experiments is None:
-            from hopscale_reproduction.experiments import EXPERIMENTS  # these read snapshots
+            from hopscale_reproduction.experiments import EXPERIMENTS  # it imports this module
 
             experiments = EXPERIMENTS
         self.profile, self.pictures = profile, pictures
@@ -48,11 +48,11 @@ class Snapshot:
         return None if row is None else row["results"]
 
     def cells(self, experiment: str) -> tuple[Any, ...]:
-        """The cells that this profile has of an experiment, run or not; none of an unknown one."""
+        """The cells of an experiment in this profile, run or not; none if it is unknown."""
         return self._cells(experiment)
 
     def found(self, experiment: str) -> list[tuple[Any, Results]]:
-        """Those of them that were run, with their results."""
+        """The cells of an experiment that were run, with their results."""
         pairs = ((cell, self.find(cell)) for cell in self.cells(experiment))
         return [(cell, results) for cell, results in pairs if results is not None]
 

@@ -1,9 +1,9 @@
-"""The result store: one SQLite file, a row a cell.
+"""The result store: one SQLite file with one row per cell.
 
-A row is written in one transaction when its cell is done, so a process killed at any moment
-loses the cells it had in flight and nothing else. Processes may share a store: each claims the
-cells it is about to run, a minute at a time, and leaves alone what others have claimed. A row that
-is not what was written, by its checksum, counts as not run, and is named in `Store.damaged`.
+A row is written in one transaction when its cell is done, so a process that is killed at any
+moment loses only the cells that it was running. Processes may share a store: each claims the cells
+it is about to run, for a minute at a time, and skips cells that others have claimed. A row whose
+checksum does not match counts as not run, and is named in `Store.damaged`.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from hopscale_reproduction.rows import (
 )
 
 APPLICATION = 0x686F7073  # marks the file as a store: "hops"
-VERSION = 2  # 1 had no checksums; it is brought up to date when opened
+VERSION = 2  # format 1 had no checksums; it is upgraded when opened
 LEASE_SECONDS = 60.0
 
 _SCHEMA = (
@@ -52,7 +52,7 @@ _SCHEMA = (
         until REAL NOT NULL
     )""",
 )
-# The bytes as they are: a damaged row need not be text.
+# Read as bytes: a damaged row need not be valid text.
 _SELECT = f"SELECT rowid, checksum, {', '.join(f'CAST({c} AS BLOB)' for c in CHECKED)} FROM cells"
 
 
@@ -60,17 +60,17 @@ class Store:
     """Cells by their settings.
 
     Args:
-        path: the file; made if it is not there.
-        owner: whose claims to make, as host and process; this process, unless given.
+        path: the file; created if it does not exist.
+        owner: the owner of the claims to make, as host and process; by default this process.
 
     Raises:
-        ValueError: for a file that is not a store, or a damaged one, which is left untouched.
-        OSError: where the file cannot be opened or written.
+        ValueError: the file is not a store, or is damaged; it is left untouched.
+        OSError: the file cannot be opened or written.
     """
 
     def __init__(self, path: str | Path, owner: str | None = None):
         self.path = Path(path)
-        self.damaged: dict[str, str] = {}  # rows that were left out: which, and why
+        self.damaged: dict[str, str] = {}  # the rows that were left out, and why
         self._damaged_keys: set[str] = set()
         self._owner = owner or f"{socket.gethostname()}:{os.getpid()}"
         if not self.path.parent.is_dir():
@@ -84,10 +84,10 @@ class Store:
                 raise
 
     def _open(self) -> None:
-        """Check what the file is; make the tables of a new one, all at once or not at all."""
+        """Check the file's format; create the tables of a new one, all at once or not at all."""
         if not self._number("SELECT count(*) FROM sqlite_master"):
             with self._db:
-                self._db.execute("BEGIN IMMEDIATE")  # another process may be at it
+                self._db.execute("BEGIN IMMEDIATE")  # another process may be doing the same
                 if not self._number("SELECT count(*) FROM sqlite_master"):
                     for statement in _SCHEMA:
                         self._db.execute(statement)
@@ -134,13 +134,13 @@ class Store:
         return None if row is None else row["results"]
 
     def put(self, settings: dict[str, Any], results: dict[str, Any], kind: str = "run") -> None:
-        """Keep the results of a cell. The first to come stay."""
+        """Store the results of a cell. If it already has results, these are kept."""
         self.add_all([new_row(settings, results, kind)])
 
     def add_all(self, rows: Iterable[Row]) -> None:
-        """Keep cells, in the order given: all of them, or none where that fails.
+        """Store cells in the order given: all of them, or none if that fails.
 
-        Cells that the store has stay as they are, unless they are damaged.
+        Cells that the store already has stay unchanged, unless they are damaged.
         """
         values = [encode(row) for row in rows]
         keys = [value[:1] for value in values]
@@ -153,14 +153,14 @@ class Store:
         self._damaged_keys -= {key for (key,) in damaged}
 
     def rows(self, kind: str | None = None) -> list[Row]:
-        """All cells, or all of one kind, in the order they were stored; damaged ones apart."""
+        """All cells, or all of one kind, in the order they were stored, without damaged ones."""
         with self._errors():
             found = self._db.execute(f"{_SELECT} ORDER BY rowid").fetchall()
         rows = (self._decoded(columns) for columns in found)
         return [row for row in rows if row is not None and kind in (None, row["kind"])]
 
     def _decoded(self, found: tuple) -> Row | None:
-        """A row; None, and a note of it, if it is damaged."""
+        """A row; if it is damaged, None, and `damaged` notes it."""
         number, checksum, *columns = found
         try:
             return decode(columns, checksum)
@@ -170,9 +170,9 @@ class Store:
             return None
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """Claim cells, or claim them again.
+        """Claim cells, or renew their claims; return the keys that were claimed.
 
-        Left out are cells that another process holds, and cells that are stored by now.
+        Cells that another process has claimed and cells that are already stored are left out.
         """
         now, mine = time.time(), set()
         with self._errors(), self._db:
@@ -191,12 +191,12 @@ class Store:
 
     @contextlib.contextmanager
     def renewing(self) -> Iterator[None]:
-        """Renew the claims of this process, by a thread: compiling or a chunk may take long."""
+        """Renew the claims of this process in a thread: compiling or a chunk may take long."""
         done = threading.Event()
 
         def renew() -> None:
             while not done.wait(LEASE_SECONDS / 3):
-                # A store that is busy or gone is met again by whoever writes results.
+                # If the store is busy or gone, writing results will raise an error anyway.
                 with contextlib.suppress(sqlite3.Error):
                     db = sqlite3.connect(self.path, timeout=LEASE_SECONDS / 3)
                     with contextlib.closing(db), db:
@@ -213,7 +213,7 @@ class Store:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """SQLite's errors, in words."""
+        """Replace SQLite's errors with readable ones."""
         try:
             yield
         except sqlite3.OperationalError as error:

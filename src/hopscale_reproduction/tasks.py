@@ -1,4 +1,4 @@
-"""Experiments that are run: which of their cells are missing, and a line of progress each."""
+"""The experiments of a run: their missing cells, and a line of progress for each."""
 
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """How far an experiment is."""
+    """The progress of an experiment."""
 
     name: str
     cells: int
-    ran: int  # meanwhile, by whichever process
+    ran: int  # since the start of this run, by any process
     seconds: float
     complete: bool
-    problems: tuple[str, ...] = ()  # what keeps its results from being judged
+    problems: tuple[str, ...] = ()  # why its results cannot be judged
 
 
 class Task:
-    """An experiment, and how far it is."""
+    """An experiment and its progress."""
 
     def __init__(self, runner: "Runner", experiment: Experiment):
         self._runner, self.experiment = runner, experiment
@@ -34,11 +34,11 @@ class Task:
         self._before = len(self.cells) - len(self.missing)
 
     def look(self) -> None:
-        """Ask for its cells, and which of them are missing."""
+        """Update the list of its cells, and which of them are missing."""
         runner = self._runner
         cells = self.experiment.cells(runner.profile, runner.find)
         self.cells: list[Any] = list(dict.fromkeys(cells))
-        # In the order of the cells, as the keys of a dictionary are.
+        # A dictionary, because it keeps the order of the cells.
         self.missing = {cell: None for cell in self.cells if runner.find(cell) is None}.keys()
         if self.line is not None:
             self.line.begin(len(self.cells), len(self.cells) - len(self.missing))
@@ -56,7 +56,7 @@ class Task:
         )
 
     def say(self) -> None:
-        """A line of what was run, once, unless a bar shows it."""
+        """Print a line on what was run, once, unless a progress bar shows it."""
         shown = self._runner.console.is_terminal and self.experiment.procedure is None
         if not self._said and not shown:
             self._runner.context.say(_sentence(self.experiment, self.outcome(), len(self.missing)))
@@ -64,14 +64,14 @@ class Task:
 
 
 def missing(tasks: list[Task]) -> list[Any]:
-    """The cells that experiments ask for by now and that are not done, each once."""
+    """The cells that experiments currently list and that are not done, each once."""
     for task in tasks:
         task.look()
     return list(dict.fromkeys(cell for task in tasks for cell in task.missing))
 
 
 class Line:
-    """An experiment's line of progress: cells done, of all; cells a second; time left."""
+    """An experiment's line of progress: cells done of the total, cells per second, time left."""
 
     def __init__(self, bars: Progress, title: str) -> None:
         self._bars = bars

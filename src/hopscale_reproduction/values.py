@@ -12,8 +12,8 @@ from hopscale_reproduction.cells import Cell
 class Value(NamedTuple):
     """A measured number.
 
-    `error` is its standard error: Monte Carlo's and, over several targets, their spread.
-    `spread` is the relative standard deviation over targets, NaN with one.
+    `error` is its standard error: the Monte Carlo error and, over several targets, their spread.
+    `spread` is the relative standard deviation over targets; NaN for a single target.
     """
 
     mean: float

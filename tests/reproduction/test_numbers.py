@@ -115,7 +115,7 @@ def test_ess_is_relative_to_albp(store):
     ("ess", "error", "reason"),
     [
         (14.0, 0.1, "A slow chain: 14 effective draws of 1,500 here, 14 of about 1,973 in print."),
-        (14.0, 2.0, "Within chance: Monte Carlo error alone"),
+        (14.0, 2.0, "Within chance: by Monte Carlo error alone"),
         (19.0, 0.1, "Not explained"),  # further off than the chains' lengths are
         (7.0, 0.1, "Not explained"),  # the shorter chain counts for less
     ],
@@ -219,8 +219,8 @@ def test_what_a_reading_gains_is_measured(store):
     assert "The other reading's" not in text()
     put(store, "readings", lambda c: c.detail == "reversed" and c.model == "bernoulli", ejd=22.0)
     put(store, "readings", lambda c: c.detail == "reversed" and c.model == "ising", ejd=20.4)
-    said = "The other reading's jump distance over that of the tables': Bernoulli 1.10, Ising 1.02."
-    assert said in text()
+    said = "jump distance, relative to the tables' one: Bernoulli 1.10, Ising 1.02."
+    assert f"The other reading's {said}" in text()
 
 
 @pytest.mark.parametrize(("profile", "more"), [("quick", ""), ("paper", " all")])
@@ -317,7 +317,8 @@ def test_one_draw_of_p_explains_what_is_within_three_deviations(store):
         )
 
     assert entry(1.8).verdict == BEYOND
-    assert "Within chance: one draw of p moves it by 3." in reasons.of(entry(1.8))
+    said = "Within chance: over draws of p, the standard deviation is 3."
+    assert said in reasons.of(entry(1.8))
     assert reasons.explained(entry(1.8))
     assert not reasons.explained(entry(2.4))
 

@@ -9,7 +9,7 @@
 | `omniglot` | 28 x 28 | 22,722 | 1,623 | 8,115 | `omniglot/` |
 | `caltech` | 28 x 28 | 4,100 | 2,264 | 2,307 | `caltech101_silhouettes/` |
 
-Files are never fetched: a missing or damaged one raises an error that names it, its SHA-256 and
+Files are never downloaded: a missing or damaged one raises an error that names it, its SHA-256 and
 its origin. `diabetes()` is a regression problem that comes with the package.
 """
 
@@ -35,16 +35,16 @@ NAMES = ("digits", *_LOADERS)
 
 
 def load(name: str, directory: str | Path | None = None) -> DataSet:
-    """One data set, checked against its digests.
+    """Load one data set and check it against its digests.
 
     Args:
         name: one of `NAMES`.
-        directory: the data directory; the environment variable HOPSCALE_DATA unless given.
+        directory: the data directory; by default the environment variable HOPSCALE_DATA.
             `digits` needs none.
 
     Raises:
-        FileNotFoundError: a file is not there.
-        ValueError: a file is not what it should be, or there is no such data set.
+        FileNotFoundError: a file is missing.
+        ValueError: a file is damaged or another file, or there is no such data set.
     """
     choice("data", name, NAMES)
     if name == "digits":

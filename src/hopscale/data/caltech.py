@@ -18,7 +18,7 @@ SPLIT_1 = File(
 def load(root: Path) -> DataSet:
     """Split 1 of the 28 x 28 silhouettes, the object as ones.
 
-    The file keeps images column by column, with the object as zeros.
+    The file stores images column by column, with the object as zeros.
     """
     import scipy.io
 

@@ -1,4 +1,4 @@
-"""What a loader returns."""
+"""The data set that a loader returns."""
 
 import dataclasses
 import hashlib
@@ -20,8 +20,8 @@ Images = Bits | UInt8[np.ndarray, "n *shape"]
 class DataSet:
     """Images in three splits: bits (int8; 1 is ink), or grey levels 0 ... 255 (uint8).
 
-    Splits that hold only 0 and 1 are bits, whatever their type; if one of them holds grey levels,
-    all must be of type uint8, and are.
+    Splits that hold only 0 and 1 are bits, whatever their type. If one split holds grey levels, all
+    splits must be given as uint8 and are kept as grey levels.
     """
 
     name: str
@@ -57,12 +57,12 @@ class DataSet:
 
     @property
     def grey(self) -> bool:
-        """Whether pixels are grey levels, to be turned into bits again for each epoch."""
+        """Whether pixels are grey levels, from which new bits are drawn for each epoch."""
         return self.train.dtype == np.uint8
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all images: says what a model was trained on."""
+        """SHA-256 of all images: identifies what a model was trained on."""
         total = hashlib.sha256(self.name.encode())
         for split in SPLITS:
             total.update(np.ascontiguousarray(self.images(split)).data)
@@ -77,7 +77,7 @@ class DataSet:
         """A split as bits: grey levels are drawn, P(1) = level / 255; bits stay as they are.
 
         Args:
-            key: a seed or JAX key; another one for each epoch.
+            key: a seed or JAX key, a new one for each epoch.
             split: "train", "valid" or "test".
         """
         images = self.images(split)

@@ -11,8 +11,8 @@ class Regression(NamedTuple):
 
     Args:
         X: (n, p), each column of mean 0 and variance 1.
-        y: the response, (n,), likewise.
-        names: of the columns.
+        y: the response, (n,), scaled likewise.
+        names: the names of the columns.
     """
 
     X: np.ndarray
@@ -30,7 +30,7 @@ def diabetes(interactions: bool = False) -> Regression:
     B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, *Least Angle Regression*, 2004.
 
     Args:
-        interactions: with products and squares, 64 columns in all. Sex, of two values, has none.
+        interactions: add products and squares, 64 columns in all. Sex has two values and no square.
     """
     file = resources.files("hopscale.data").joinpath("diabetes.csv")
     _, heads, *lines = file.read_text(encoding="utf-8").splitlines()

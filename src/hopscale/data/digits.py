@@ -14,7 +14,7 @@ def load() -> DataSet:
     1998, UCI Machine Learning Repository, doi 10.24432/C50P49, licence CC BY 4.0). Changed: the
     levels 0 ... 16 became bits, 1 from level 8 on.
 
-    Of every seven images in a row the last is for testing, the one before it for validation.
+    Of every seven consecutive images the last is for testing and the one before it for validation.
     """
     with (
         resources.files("hopscale.data").joinpath("digits.npz").open("rb") as stream,

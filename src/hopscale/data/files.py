@@ -1,7 +1,7 @@
 """Finding and checking the files of a data directory.
 
-A digest is of what a file holds, not of how it is packed, wherever the same contents circulate
-in different containers.
+Where the same contents circulate in different containers, the digest is that of the contents, not
+of the container.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ import numpy as np
 VARIABLE = "HOPSCALE_DATA"
 
 BROKEN_GZIP = (OSError, EOFError, zlib.error)
-# The last: flipped bits can ask for a compression that nobody knows.
+# NotImplementedError: flipped bits can name an unknown compression method.
 BROKEN_NPZ = (*BROKEN_GZIP, zipfile.BadZipFile, ValueError, KeyError, NotImplementedError)
 
 
@@ -30,7 +30,7 @@ class File:
     Args:
         path: where it belongs, below the data directory.
         digest: the SHA-256 of its contents, in hexadecimal.
-        origin: where it comes from, for people.
+        origin: where it comes from, for people to read.
     """
 
     path: str
@@ -39,7 +39,7 @@ class File:
 
 
 def find_directory(name: str, given: str | Path | None) -> Path:
-    """The data directory: given, or named by the environment."""
+    """The data directory: given, or named by the environment variable."""
     where = given or os.environ.get(VARIABLE)
     if not where:
         raise ValueError(
@@ -53,14 +53,14 @@ def find_directory(name: str, given: str | Path | None) -> Path:
 
 
 def read(root: Path, file: File) -> bytes:
-    """A file's bytes. The digest is of the file."""
+    """A file's bytes. The digest is that of the file."""
     contents = _open(root, file).read_bytes()
     _check(root, file, [contents])
     return contents
 
 
 def read_gzip(root: Path, file: File) -> bytes:
-    """What a gzip file holds. The digest is of that: the same data was compressed many times."""
+    """The contents of a gzip file. The digest is theirs: compressions of them differ."""
     try:
         contents = gzip.decompress(_open(root, file).read_bytes())
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def read_gzip(root: Path, file: File) -> bytes:
 
 
 def read_npz(root: Path, file: File, names: Iterable[str]) -> list[np.ndarray]:
-    """Arrays of an npz file. The digest is of their bytes, one after the other."""
+    """Arrays of an npz file. The digest is that of their bytes, one after the other."""
     try:
         # Opened here: given a path, NumPy leaves the file open when it turns out not to be a zip.
         with _open(root, file).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:

@@ -1,4 +1,4 @@
-"""Handwritten digits, in three forms: bits drawn once for all, grey levels, and black or white."""
+"""Handwritten digits in three forms: fixed random bits, grey levels, and black or white."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Omniglot: characters of 50 alphabets, drawn by 20 people each, made small."""
+"""Omniglot: characters of 50 alphabets, drawn by 20 people each, reduced in size."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ EVALUATION = File(
     LAKE.format("images_evaluation"),
 )
 SIDE = 28
-INK = 0.3  # share of a pixel's area: lower than one half, or thin strokes would break
+INK = 0.3  # share of a pixel's area; at one half, thin strokes would break
 
 
 def load(root: Path) -> DataSet:
@@ -31,7 +31,7 @@ def load(root: Path) -> DataSet:
 
     Made here from the original 105 x 105 drawings: a pixel is 1 if at least 0.3 of its area is
     ink. This is not the `chardata.mat` of the literature, whose pixels are grey and whose split
-    cannot be recovered from the drawings; likelihoods are not comparable to the digit.
+    cannot be recovered from the drawings, so likelihoods are not comparable to the last digit.
 
     All 1,623 characters are in each split: of the 20 drawings of a character the first 14 are for
     training, the next for validation and the last 5 for testing. Training and validation
@@ -44,7 +44,7 @@ def load(root: Path) -> DataSet:
 
 
 def _smaller(ink: Bool[np.ndarray, "c d n n"]) -> Int8[np.ndarray, "c d 28 28"]:
-    """Average over the area of each new pixel, a character at a time to spare memory."""
+    """Average over the area of each new pixel, one character at a time to save memory."""
     share = _overlap(ink.shape[-1], SIDE)
     small = [share @ character.astype(np.float32) @ share.T >= INK for character in ink]
     return np.stack(small).astype(np.int8)

@@ -1,4 +1,4 @@
-"""The kernels, one a file: ways to move one chain."""
+"""The kernels, one per file: ways to move one chain."""
 
 from hopscale.kernels.exchange import Exchange
 from hopscale.kernels.gibbs import BlockGibbs, Gibbs

@@ -1,4 +1,4 @@
-"""What proposals by locally balanced weights share: how sites are scored and accepted."""
+"""The shared part of locally balanced proposals: how moves are scored and accepted."""
 
 import abc
 from typing import ClassVar
@@ -15,11 +15,13 @@ from hopscale.target import Target
 
 
 class Balanced(Metropolis):
-    r"""Sites by weights $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$; `choose` and `order` say how.
+    r"""Base class of proposals by weights $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$.
+
+    A subclass implements `choose` and `order`.
 
     Args:
-        balance: g: "barker", t / (t + 1); "sqrt"; "min"; "max"; or your own function
-            log t -> log g(t) with g(t) = t g(1/t).
+        balance: the balancing function g: "barker", t / (t + 1); "sqrt"; "min"; "max"; or your own
+            function log t -> log g(t) with g(t) = t g(1/t).
     """
 
     balance: str | balancing.LogBalance = eqx.field(
@@ -34,9 +36,9 @@ class Balanced(Metropolis):
 
     @abc.abstractmethod
     def order(self, way_back: bool) -> str:
-        """How the sites of a move are drawn: "forwards", "backwards" (the last first), "repeated".
+        """How the sites of a move are drawn: "forwards", "backwards" (last first) or "repeated".
 
-        The last is with replacement, where the order does not matter.
+        "repeated" is with replacement, where the order does not matter.
         """
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
@@ -54,7 +56,7 @@ class Balanced(Metropolis):
         return log_prob + weights.values_log_prob(move)
 
     def settle(self, uniform, target: Target, state, there, move: Move, log_forward) -> Settled:
-        if type(self).score is not Balanced.score:  # a subclass scores otherwise
+        if type(self).score is not Balanced.score:  # a subclass has its own
             return super().settle(uniform, target, state, there, move, log_forward)
         weights = site_weights(self.balance, target, there, self.implementation)
         step = uniform, state, there, move, log_forward

@@ -1,4 +1,4 @@
-"""Exchanging a one for another: for sites that stand in for each other."""
+"""Exchanges of a one and a zero, for sites that can stand in for each other."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,26 +17,27 @@ from hopscale.validate import instance
 
 
 class Noise(NamedTuple):
-    """The randomness of a step: the inner kernel's, and a key for the exchange."""
+    """The random numbers of a step: the inner kernel's, and a key for the exchange."""
 
     inner: Any
     exchange: Key[Array, ""]
 
 
 class Exchange(Kernel):
-    r"""A step of another kernel, then an exchange: a site that is 1 gives its place to another.
+    r"""A step of another kernel, then an exchange: one site goes from 1 to 0, another from 0 to 1.
 
-    One of the ones, i, is chosen, each as likely, and set to 0, which leads to x'. A site j that
-    is 0 there, i among them, is set to 1, drawn by what that makes of the probability:
+    One of the ones, i, is chosen uniformly and set to 0, which leads to x'. Then a site j that is 0
+    in x', possibly i itself, is set to 1. It is drawn with probability
 
     $$P(j) \propto \pi(x' + e_j) / \pi(x'),$$
 
-    so that it is an exact draw of the place's new owner, always accepted where the target's
-    ratios are exact; elsewhere with probability $1 \wedge \pi(y) w_i / (\pi(x) w_j)$ for the
-    weights w it was drawn by. Where two sites can stand in for each other, as correlated columns
+    which is an exact draw of j given x'. It is always accepted if the target's ratios are exact.
+    Otherwise it is accepted with probability $1 \wedge \pi(y) w_i / (\pi(x) w_j)$, where w are the
+    weights by which j was drawn. If two sites can stand in for each other, like correlated columns
     in a regression, single changes lead from one to the other only by way of both or neither.
 
-    It costs two changes of one site beside the inner kernel's step. For bits.
+    An exchange costs two changes of one site, in addition to the inner kernel's step. It is for
+    bits only.
 
     Args:
         kernel: the inner kernel, whose scale is tuned.
@@ -78,7 +79,7 @@ class Exchange(Kernel):
         return where(active, y, state), self._told(info, state, y)
 
     def _told(self, info: Info, before: ChainState, after: ChainState) -> Info:
-        """What the inner kernel says of its step, and how far both went."""
+        """The inner kernel's `Info`, with the distance of its step and the exchange together."""
         return info._replace(distance=jnp.sum(before.x != after.x, dtype=jnp.int32))
 
     def _exchanged(self, key, target: Target, state: ChainState) -> ChainState:
@@ -99,7 +100,7 @@ class Exchange(Kernel):
         return select.repeated(key, weights, jnp.int32(1), implementation=implementation)[0]
 
     def transitions(self, target: Target, x: State, scale):
-        """Where the inner kernel leads, and from each such state every pair of sites."""
+        """Every state that the inner kernel leads to, followed by every exchange of two sites."""
         middle, share = self.kernel.transitions(target, x, scale)
         stays = jnp.append(share, 1.0 - jnp.sum(share))
         middle = jnp.concatenate([middle, x[None]])
@@ -132,7 +133,7 @@ def _one(site: Int[Array, ""], n: int) -> Choice:
 
 
 def _changed(target: Target, state: ChainState, choice: Choice) -> ChainState:
-    """The state with the site changed that was chosen."""
+    """The state after a change of the chosen site."""
     return state.after(target, Move(choice=choice, moved=choice.chosen, values=None))
 
 
@@ -144,7 +145,7 @@ def _entering(between: ChainState) -> Float[Array, " n"]:
 
 
 def _acceptance(state, between, there, out, into) -> Float[Array, ""]:
-    """1 up to rounding, where ratios are exact."""
+    """The acceptance probability of an exchange: 1 up to rounding if ratios are exact."""
     weights = _entering(between)
     log_ratio = there.log_prob - state.log_prob + weights[out] - weights[into]
     found = jnp.where(out == into, 1.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))

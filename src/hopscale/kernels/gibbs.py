@@ -1,4 +1,4 @@
-"""Gibbs sampling: sweeps over all sites, and blocks where a target has them."""
+"""Gibbs sampling: sweeps over all sites, and blocks for targets that have them."""
 
 from typing import ClassVar
 
@@ -22,14 +22,15 @@ RULES = ("gibbs", "metropolis")
 class BlockGibbs(Kernel):
     r"""Block Gibbs sampling of a restricted Boltzmann machine.
 
-    A step draws all hidden units given the visible ones, then all visible units given these:
+    A step draws all hidden units given the visible ones, then all visible units given the hidden
+    ones:
 
     $$z_j \sim \sigma(W_j x + c_j), \qquad x_i \sim \sigma(W_{\cdot i}^\top z + b_i).$$
 
     Every proposal is accepted, every state can be reached in one step, and there is no scale.
 
     Args:
-        pairs: how many such pairs of draws make a step.
+        pairs: the number of such pairs of draws per step.
     """
 
     pairs: int = eqx.field(static=True, default=1)
@@ -81,23 +82,23 @@ class BlockGibbs(Kernel):
 
 
 class Gibbs(Kernel):
-    r"""Sweeps: every site in turn is drawn given all others.
+    r"""Gibbs sampling by sweeps: every site in turn is drawn given all others.
 
     $$x_i \sim \pi(x_i \mid x_1, \dots, x_{i-1}, x_{i+1}, \dots, x_N)$$
 
     Sites that do not depend on each other are drawn at once: those of one colour of a `Pairwise`
-    or `Potts` model, the two halves of the checkerboard of an `Ising` lattice. An `RBM` draws all
-    hidden, then all visible units (`BlockGibbs`). Any other target is evaluated for every value
-    of every site, one site after the other: exact, and slow.
+    or `Potts` model, or of one half of the checkerboard of an `Ising` lattice. For an `RBM`, all
+    hidden units are drawn, then all visible ones (`BlockGibbs`). Any other target is evaluated for
+    every value of every site, one site after the other, which is exact but slow.
 
     Args:
-        order: "coloured", "systematic" (site after site), or "auto": coloured where it is known
+        order: "coloured", "systematic" (site after site), or "auto": coloured if the target knows
             which sites do not depend on each other.
-        rule: "gibbs", or "metropolis": a site is offered another value and takes it with
-            probability 0.995 min(1, ratio). It moves more than Gibbs sampling does. Without the
+        rule: "gibbs", or "metropolis": another value is proposed at each site and accepted with
+            probability 0.995 min(1, ratio). This moves more than Gibbs sampling does. Without the
             factor a sweep of a flat target would go from x to its complement and back.
-        sweeps: how many make a step.
-        implementation: "auto" for kernels where they apply, "reference" for plain JAX.
+        sweeps: the number of sweeps per step.
+        implementation: "auto" for native kernels where they apply, "reference" for plain JAX.
     """
 
     order: str = eqx.field(static=True, default="auto")
@@ -152,7 +153,7 @@ class Gibbs(Kernel):
         return ChainState(x=y, evaluation=evaluation), info
 
     def transitions(self, target: Target, x: State, scale):
-        """All y: block after block, the sites of each drawn at once given the state before."""
+        """All y: block after block, each drawn at once given the state before it."""
         self.check(target)
         if as_rbm(target) is not None:
             return BlockGibbs(self.sweeps).transitions(target, x, scale)
@@ -160,13 +161,13 @@ class Gibbs(Kernel):
         values = np.indices((target.num_states,) * n).reshape(n, -1).T
         every = jnp.asarray(values.reshape(-1, *target.shape), target.state_dtype)
         chances = jax.vmap(lambda state: sweep.chances(state, self._rule))(every)
-        # [from, to, site]: of the value that `to` has there, and of standing still.
+        # [from, to, site]: the probability of the value that `to` has there, and of no change.
         to = chances[:, jnp.arange(n)[None, :], values]
         still = jnp.asarray(values[:, None, :] == values[None, :, :], chances.dtype)
         sites = tuple(range(1, every.ndim))
         each = jnp.broadcast_to(target.num_states_by_site, every.shape)
         possible = jnp.all(every < each, axis=sites)
-        to = jnp.where(possible[:, None, None], to, still)  # nothing is said of the others
+        to = jnp.where(possible[:, None, None], to, still)  # the others never change
         found = jnp.all(every == x[None], axis=sites).astype(chances.dtype)
         for _ in range(self.sweeps):
             for block in sweep.blocks:

@@ -19,12 +19,13 @@ class GWG(Balanced):
 
     $$q(u \mid x) = \prod_{r=1}^{R} \frac{w_{u_r}(x)}{\sum_i w_i(x)}$$
 
-    A site can be drawn k > 1 times. Both readings are valid.
+    A site can be drawn k > 1 times; `repeats` says what happens then. Both settings are valid.
 
     Args:
-        balance: g, as for `LBP`.
-        repeats: "once" flips a site that was drawn at all (the paper's tables); "parity" flips it
-            k times, so that an even number of draws leaves it (about 50% further a step).
+        balance: the balancing function g, as for `LBP`.
+        repeats: "once" flips each site that was drawn at all, as in the paper's tables. "parity"
+            flips it k times, so that an even k leaves it unchanged; a step then goes about 50%
+            further.
     """
 
     repeats: str = eqx.field(static=True, default="once")

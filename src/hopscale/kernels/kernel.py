@@ -1,12 +1,12 @@
-"""What a kernel is: two pure functions that move one chain.
+"""The interface of a kernel: two pure functions that move one chain.
 
 ```
 state = kernel.init(target, x)
 state, info = kernel.step(key, target, state, scale)
 ```
 
-A kernel is a frozen module of settings, so both can stand inside a program's own `jit`, `scan` and
-`vmap`. What evolves is the state; what an observer may want of a step is in `info`.
+A kernel is a frozen module of settings, so both functions can be used inside your own `jit`, `scan`
+and `vmap`. Everything that changes from step to step is in the state; `info` describes the step.
 """
 
 import abc
@@ -23,7 +23,7 @@ from hopscale.target import Evaluation, Target
 
 
 class ChainState(NamedTuple):
-    """A state and what the target says of it, so that a step evaluates the target only once."""
+    """A state and the target's evaluation of it, so that a step evaluates the target only once."""
 
     x: State
     evaluation: Evaluation
@@ -37,26 +37,25 @@ class ChainState(NamedTuple):
         return self.evaluation.log_ratios
 
     def after(self, target: Target, move: Move) -> "ChainState":
-        """Where a move leads."""
+        """The chain's state after a move."""
         evaluation = target.update(self.x, self.evaluation, move)
         return ChainState(x=apply(self.x, move), evaluation=evaluation)
 
 
 class Info(NamedTuple):
-    """What an observer may want of a step.
+    """A description of one step.
 
     Attributes:
-        accept_prob: the probability with which the proposal was accepted; 1 for Gibbs sampling.
-        accepted: whether it was.
-        distance: how many sites changed their value.
-        invalid: whether the proposal could not be judged: a log-density of NaN or +inf at y, or
-            log-ratios of NaN. It was rejected.
+        accept_prob: the acceptance probability of the proposal; 1 for Gibbs sampling.
+        accepted: whether the proposal was accepted.
+        distance: the number of sites that changed their value.
+        invalid: whether the proposal was rejected as invalid: a log-density of NaN or +inf at y, or
+            log-ratios of NaN.
         proposal: the state y that was proposed, accepted or not.
-        jump: how far the step goes on average over acceptance: accept_prob times the number of
-            sites that the proposal would change. None from kernels that do not say.
-        log_ratio: the logarithm of the acceptance ratio, of which accept_prob is the exponential
-            where it is below 0; -inf for a proposal that is rejected whatever the chance. None
-            from kernels that do not say.
+        jump: the expected distance of the step, averaged over acceptance: accept_prob times the
+            number of sites that the proposal would change. None if the kernel does not report it.
+        log_ratio: the logarithm of the acceptance ratio; accept_prob is min(1, exp(log_ratio)).
+            -inf for a proposal that is always rejected. None if the kernel does not report it.
     """
 
     accept_prob: Float[Array, ""]
@@ -69,13 +68,13 @@ class Info(NamedTuple):
 
 
 class ScaleRange(NamedTuple):
-    """What a kernel's scale means, and all that a tuner needs to know of it.
+    """The meaning of a kernel's scale, and all that a tuner needs to know about it.
 
     Attributes:
-        unit: in words: "sites" for a number of sites.
-        low, high: between which a scale must lie.
-        tuned_high: beyond which no tuner should go.
-        start: where tuning begins.
+        unit: the unit in words: "sites" for a number of sites.
+        low, high: the smallest and the largest valid scale.
+        tuned_high: the largest scale that a tuner should use.
+        start: the scale at which tuning begins.
         rate: the acceptance rate at which the kernel is most efficient.
     """
 
@@ -90,13 +89,13 @@ class ScaleRange(NamedTuple):
 class Kernel(eqx.Module):
     """A way to move one chain that leaves the target invariant and can reach all of it.
 
-    A new kernel subclasses this and implements `init` and `step`. A kernel with a scale says what
-    it means in `scale_range`. One whose random numbers can be drawn for many steps at once, which
-    is cheaper, implements `noise` and `advance` and has `step` call both.
+    To define a kernel, subclass this class and implement `step`, and `init` if the default does not
+    fit. A kernel with a scale describes it in `scale_range`. If random numbers can be drawn for
+    many steps at once, which is cheaper, implement `noise` and `advance`, and let `step` call both.
 
     Attributes:
-        name: as the command line knows it.
-        informed: whether it looks at log-ratios.
+        name: the kernel's name on the command line.
+        informed: whether it uses log-ratios.
     """
 
     name: ClassVar[str]
@@ -113,34 +112,34 @@ class Kernel(eqx.Module):
         return ChainState(x=x, evaluation=target.evaluate(x, ratios=self.informed))
 
     def scale_range(self, target: Target) -> ScaleRange | None:
-        """What the scale means on this target; None for a kernel that has none."""
+        """The meaning and range of the scale on this target; None for a kernel without a scale."""
         return None
 
     def check(self, target: Target) -> None:
         """Raise if the kernel cannot move chains of this target."""
 
     def updates(self, target: Target) -> bool:
-        """Whether steps add to the log-probability, whose rounding a loop must clear at times."""
+        """Whether steps add to the log-probability, so that a loop must refresh it at times."""
         return target.updates(self.informed)
 
     def starts(self, key: Key[Array, ""], target: Target, chains: int) -> State | None:
-        """Random states for chains to start from; None for each value equally likely."""
+        """Random states for chains to start from; None if each value is to be equally likely."""
         return None
 
     def check_starts(self, target: Target, x: np.ndarray) -> None:
-        """Raise if chains of this kernel cannot start at these states, one a chain."""
+        """Raise if chains of this kernel cannot start at these states, one per chain."""
 
     @property
     def replicas(self) -> int:
-        """How many states each chain has; one, unless the kernel is `Tempering`."""
+        """The number of states that each chain has: one, unless the kernel is `Tempering`."""
         return 1
 
     def tuner_for(self, target: Target, tuner: Any) -> Any:
-        """What tunes the kernel, given what tunes its scale."""
+        """The tuner of the kernel, given the tuner of its scale."""
         return tuner
 
     def scale_of(self, tuner: Any) -> tuple[Any, Any]:
-        """What `step` takes as its scale, of a tuner's state; and its axis of chains, if any."""
+        """What `step` takes as its scale, from a tuner's state; and its axis of chains, if any."""
         return tuner.scale, 0 if tuner.scale.ndim else None
 
     def refreshed(self, target: Target, state: ChainState) -> ChainState:
@@ -148,7 +147,7 @@ class Kernel(eqx.Module):
         return self.init(target, state.x)
 
     def noise(self, key: Key[Array, ""], target: Target) -> Any:
-        """The random numbers of a step, drawn ahead: the key itself, unless a kernel has others."""
+        """The random numbers of a step, drawn in advance; by default the key itself."""
         return key
 
     def advance(
@@ -159,7 +158,7 @@ class Kernel(eqx.Module):
         scale: Float[Array, ""],
         active: bool | Bool[Array, ""] = True,
     ) -> tuple[ChainState, Info]:
-        """`step`, given its noise. A chain that is not `active` stays, whatever `info` says."""
+        """`step`, given its noise. A chain that is not `active` keeps its state, despite `info`."""
         after, info = self.step(noise, target, state, scale)
         return where(active, after, state), info
 
@@ -168,7 +167,8 @@ class Kernel(eqx.Module):
     ) -> tuple[Int[Array, "m *shape"], Float[Array, " m"]]:
         """Every state that one step can lead to from x, repeats allowed, and its probability.
 
-        What is missing to a total of 1 stays at x. For tests of exactness on tiny targets.
+        With the probability that is missing from a total of 1, the chain stays at x. For tests of
+        exactness on tiny targets.
         """
         raise TypeError(
             f"{type(self).__name__} does not enumerate its transitions; use check.invariance, "
@@ -177,7 +177,7 @@ class Kernel(eqx.Module):
 
 
 def where(condition, new, old):
-    """`new` if the condition holds, else `old`: two trees of arrays."""
+    """`new` if the condition holds, else `old`; both are trees of arrays."""
     if condition is True:
         return new
     return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), new, old)

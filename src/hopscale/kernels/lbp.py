@@ -18,21 +18,21 @@ class LBP(Balanced):
     r"""Flip R sites, drawn without replacement by locally balanced weights (Algorithm 1).
 
     At x, site i has weight $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$, with $x^{(i)}$ the state that
-    differs from x at i. Sites $u_1, \dots, u_R$ are drawn one after the other by weight, and all
-    are flipped. The move is accepted with probability (Eq. 5)
+    differs from x at i. Sites $u_1, \dots, u_R$ are drawn one after the other, with probability
+    proportional to weight, and all are flipped. The move is accepted with probability (Eq. 5)
 
     $$1 \wedge \frac{\pi(y) \prod_r w_{u_r}(y) \,/\, (W(y,u) + \sum_{i \le r} w_{u_i}(y))}
                     {\pi(x) \prod_r w_{u_r}(x) \,/\, (W(x,u) + \sum_{i \ge r} w_{u_i}(x))}$$
 
-    where W(x, u) is the weight of the sites not drawn. It is most efficient at an acceptance
-    rate of 0.574.
+    where W(x, u) is the weight of the sites not drawn. The kernel is most efficient at an
+    acceptance rate of 0.574.
 
     Args:
-        balance: g: "barker", t / (t + 1); "sqrt"; "min"; "max"; or your own function
-            log t -> log g(t) with g(t) = t g(1/t).
-        path: the order in which the way back draws its sites. "reversed" is Eq. (5): last site
-            first. "same" draws them in the order of the way forth, as the paper's tables did;
-            it is as valid, and moves about 10% less far.
+        balance: the balancing function g: "barker", t / (t + 1); "sqrt"; "min"; "max"; or your own
+            function log t -> log g(t) with g(t) = t g(1/t).
+        path: the order in which the way back draws its sites. "reversed" is Eq. (5): the last site
+            first. "same" draws them in the order of the move itself, as in the paper's tables; it
+            is equally valid, but moves about 10% less far.
     """
 
     path: str = eqx.field(static=True, default="reversed")

@@ -1,4 +1,4 @@
-"""What parallel tempering moves: the states of all levels, and where the levels are."""
+"""The data of parallel tempering: the states of all levels, and the ladder of levels."""
 
 from typing import NamedTuple
 
@@ -10,18 +10,18 @@ from hopscale.kernels.kernel import Info
 from hopscale.move import State
 from hopscale.target import Evaluation
 
-# Which end of the ladder a state saw last.
+# The end of the ladder that a state visited last.
 NEITHER, FROM_REFERENCE, FROM_TARGET = 0, 1, 2
 
 
 class Ladder(NamedTuple):
-    r"""Where the levels are: what a step of `Tempering` takes as its scale.
+    r"""The ladder of levels, which a step of `Tempering` takes as its scale.
 
     Attributes:
         betas: from 0, the reference, to 1, the target.
-        scales: of the kernel, at each level but the reference.
-        log_probs: of the reference, by site and value.
-        log_z: a guess of $\log Z_{l+1} / Z_l$ of neighbours, for the estimate of it.
+        scales: the kernel's scale at each level except the reference.
+        log_probs: log-probabilities of the reference, by site and value.
+        log_z: a guess of $\log Z_{l+1} / Z_l$ for neighbours, which the estimate of it needs.
     """
 
     betas: Float[Array, " levels"]
@@ -31,7 +31,7 @@ class Ladder(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """The states of all levels, what the target says of each, and which end each saw last."""
+    """The states of all levels, their evaluations, and the end that each visited last."""
 
     x: Int[Array, "levels *shape"]
     evaluation: Evaluation
@@ -39,7 +39,7 @@ class Levels(NamedTuple):
 
 
 class TemperedState(NamedTuple):
-    """A chain: at the coldest level it is where `ChainState` has it, with all levels behind.
+    """A tempered chain: the state of the coldest level, as in `ChainState`, and all levels.
 
     Attributes:
         even: whether even pairs are the next to swap.
@@ -60,19 +60,19 @@ class TemperedState(NamedTuple):
 
 
 class TemperedInfo(NamedTuple):
-    r"""A step of all levels. The first five are those of `Info`, of the coldest level.
+    r"""A step of all levels. The first five fields are those of `Info`, for the coldest level.
 
     Attributes:
-        distance: by how many sites the coldest level changed, its swap included.
-        invalid: how many proposals of all levels could not be judged; `proposal` is the first.
-        levels: the `Info` of each level but the reference.
+        distance: the number of sites that the coldest level changed, its swap included.
+        invalid: the number of invalid proposals at all levels; `proposal` is the first, if any.
+        levels: the `Info` of each level except the reference.
         swap_prob: the probability of a swap, for each pair of neighbours.
         forward, backward: $\sigma(\Delta\beta\, V - c)$ at the lower level of each pair, and
-            $\sigma(c - \Delta\beta\, V)$ at the upper one, with c the ladder's log_z: the ratio of
-            their means is $e^{-c} Z_{l+1} / Z_l$ (Bennett, 1976).
-        round_trips: how many states came back to the reference, having been at the target.
+            $\sigma(c - \Delta\beta\, V)$ at the upper one, where c is the ladder's log_z. The ratio
+            of their means is $e^{-c} Z_{l+1} / Z_l$ (Bennett, 1976).
+        round_trips: the number of states that returned to the reference from the target.
         x: the state of the coldest level.
-        ladder: what the step was given, without the reference.
+        ladder: the ladder of the step, without the reference's log-probabilities.
     """
 
     accept_prob: Float[Array, ""]
@@ -99,7 +99,7 @@ def at_coldest(levels: Levels, even: Bool[Array, ""]) -> TemperedState:
 
 
 def swapped(levels: Array, accepted: Bool[Array, " levels-1"]) -> Array:
-    """What each level has after these pairs, no two of which share a level, have swapped."""
+    """The values of all levels after these pairs, which share no level, have swapped theirs."""
     no, axes = jnp.zeros(1, bool), [1] * (levels.ndim - 1)
     from_above = jnp.concatenate([accepted, no]).reshape(-1, *axes)
     from_below = jnp.concatenate([no, accepted]).reshape(-1, *axes)
@@ -110,7 +110,7 @@ def swapped(levels: Array, accepted: Bool[Array, " levels-1"]) -> Array:
 def after_swaps(
     levels: Levels, accepted: Bool[Array, " levels-1"]
 ) -> tuple[Levels, Int[Array, ""]]:
-    """The levels after swaps, and how many states have completed a round trip."""
+    """The levels after swaps, and the number of states that have completed a round trip."""
     levels = jax.tree.map(lambda a: swapped(a, accepted), levels)
     seen, level = levels.seen, jnp.arange(accepted.size + 1)
     trips = (seen[0] == FROM_TARGET).astype(jnp.int32)

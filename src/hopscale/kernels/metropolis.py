@@ -1,8 +1,8 @@
-r"""Metropolis-Hastings around a proposal that chooses sites.
+r"""Metropolis-Hastings with a proposal that chooses sites.
 
-One step draws an auxiliary choice u of sites at x, moves them to reach y, and weighs the move by
-the probability of drawing its way back at y. The map (x, u) -> (y, u) is its own inverse, so
-detailed balance holds whatever the weights.
+A step draws an auxiliary choice u of sites at x and changes them to reach y. The acceptance
+probability takes into account the probability of drawing the way back at y. The map
+(x, u) -> (y, u) is its own inverse, so detailed balance holds whatever the weights are.
 """
 
 import abc
@@ -25,12 +25,12 @@ from hopscale.validate import choice
 
 LENGTHS = ("mixed", "paper")
 
-# The share of steps that change one or two sites whatever the scale, half of them each.
+# The share of steps that change one or two sites, half of them each, whatever the scale is.
 SHORT_STEPS = 1 / 200
 
 
 class Noise(NamedTuple):
-    """The randomness of a step: a key for the proposal, uniforms for the rest."""
+    """The random numbers of a step: a key for the proposal, uniform numbers for the rest."""
 
     propose: Key[Array, ""]
     rounding: Float[Array, ""]
@@ -38,7 +38,7 @@ class Noise(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of a proposal: the state after it, and the verdict."""
+    """The outcome of a proposal: the state after it, and whether it was accepted."""
 
     state: ChainState
     log_ratio: Float[Array, ""]
@@ -55,25 +55,25 @@ class Metropolis(Kernel):
 
     $$1 \wedge \frac{\pi(y)\, q(u \mid y)}{\pi(x)\, q(u \mid x)}.$$
 
-    A proposal subclasses this and implements `choose` and `score`; LBP, GWG and RWM do. The scale
-    is the mean number of sites R, rounded at random at every step.
+    To define a proposal, subclass this class and implement `choose` and `score`, as LBP, GWG and
+    RWM do. The scale is the mean number of sites R, rounded at random at every step.
 
-    With R = N alone a chain would go from x to its complement and back, and with an even R on
-    bits it would never change its parity. So one step in 200 changes one or two sites instead,
-    whatever the scale (`lengths="mixed"`), which costs at most 0.5% of the jump distance, and
-    tuners stop at the number of sites that a fresh draw of equally likely values would change:
-    $\sum_i (1 - 1 / S_i)$ where site i has $S_i$ values, half of all bits.
+    With R = N at every step a chain would go from x to its complement and back, and with an even R
+    on bits it would never change its parity. So, by default (`lengths="mixed"`), one step in 200
+    changes one or two sites instead, whatever the scale is. This costs at most 0.5% of the jump
+    distance. Tuners stop at the number of sites that a fresh draw of equally likely values would
+    change: $\sum_i (1 - 1 / S_i)$ if site i has $S_i$ values, which is half of all sites for bits.
 
     Attributes:
-        lengths: "mixed", or "paper": R sites at every step, up to N, and nothing else. With
-            "paper" a chain may not be able to reach all states.
-        implementation: "auto" for kernels where they apply, "reference" for plain JAX.
+        lengths: "mixed", or "paper": R sites at every step, with R up to N. With "paper" a chain
+            may be unable to reach all states.
+        implementation: "auto" for native kernels where they apply, "reference" for plain JAX.
     """
 
     lengths: str = eqx.field(static=True, default="mixed", kw_only=True)
     implementation: str = eqx.field(static=True, default="auto", kw_only=True)
 
-    rate: ClassVar[float]  # of acceptance, where the proposal is most efficient
+    rate: ClassVar[float]  # the acceptance rate at which the proposal is most efficient
     replacement: ClassVar[bool]  # whether a site can be drawn twice
 
     def __check_init__(self):
@@ -84,13 +84,13 @@ class Metropolis(Kernel):
     def choose(
         self, key: Key[Array, ""], target: Target, state: ChainState, length: Int[Array, ""]
     ) -> tuple[Move, Float[Array, ""]]:
-        """Draw a move at `state`, and its log-probability."""
+        """Draw a move at `state`; also return its log-probability."""
 
     @abc.abstractmethod
     def score(
         self, target: Target, state: ChainState, move: Move, way_back: bool
     ) -> Float[Array, ""]:
-        """Log-probability of drawing this move at `state`, as a way forth or a way back."""
+        """Log-probability of drawing this move at `state`, as the move itself or as a way back."""
 
     def moved(self, choice: Choice) -> Bool[Array, " n"]:
         """Which sites a choice changes."""
@@ -121,11 +121,11 @@ class Metropolis(Kernel):
         return self.advance(self.noise(key, target), target, state, scale)
 
     def advance(self, noise: Noise, target: Target, state: ChainState, scale, active=True):
-        """Round the scale, propose, accept or stay."""
+        """Round the scale, draw a proposal, and accept it or stay."""
         length = self._length(noise.rounding, scale, target.num_sites)
         move, log_forward = self.choose(noise.propose, target, state, length)
         there = state.after(target, move)
-        # A chain that is not active stays: nothing is accepted then.
+        # A chain that is not active accepts nothing.
         uniform = noise.accept if active is True else jnp.where(active, noise.accept, jnp.inf)
         settled = self.settle(uniform, target, state, there, move, log_forward)
         accept_prob, distance = settled.accept_prob, self._distance(move)
@@ -151,7 +151,7 @@ class Metropolis(Kernel):
     ) -> Settled:
         """Accept a proposal if `uniform` is below its acceptance probability, or stay.
 
-        A kernel with a faster way to `score` its way back may do all of this at once.
+        A kernel with a faster way to `score` the way back may override this and do all of it.
         """
         back = moves.reverse(state.x, move)
         log_backward = self.score(target, there, back, way_back=True)
@@ -161,13 +161,13 @@ class Metropolis(Kernel):
         return Settled(where(accepted, there, state), log_ratio, accepted, invalid)
 
     def _distance(self, move: Move) -> Int[Array, ""]:
-        """How many sites a move changes. Without replacement that needs no counting."""
+        """The number of sites that a move changes; without replacement it needs no counting."""
         if self.replacement:
             return jnp.sum(move.moved, dtype=jnp.int32)
         return move.choice.length
 
     def _length(self, uniform, scale, num_sites: int) -> Int[Array, ""]:
-        """How many sites this step draws."""
+        """The number of sites that this step draws."""
         if self.lengths == "paper":
             return round_randomly(uniform, scale)
         usual = (uniform - SHORT_STEPS) / (1.0 - SHORT_STEPS)
@@ -185,7 +185,7 @@ class Metropolis(Kernel):
         return (1.0 - SHORT_STEPS) * usual + SHORT_STEPS * short
 
     def transitions(self, target: Target, x: State, scale):
-        """Every sequence of sites that could be drawn, followed by the functions of a step."""
+        """Every sequence of sites that could be drawn, evaluated by the functions of a step."""
         state, n = self.init(target, x), target.num_sites
         shares = self.length_probabilities(scale, n)
         sequences, lengths = _sequences(n, self.replacement)
@@ -200,7 +200,7 @@ class Metropolis(Kernel):
         return y.reshape(-1, *target.shape), found.reshape(-1)
 
     def followed(self, target: Target, state: ChainState, move: Move) -> tuple[State, Array]:
-        """Where a move leads, and the probability that it is drawn and accepted."""
+        """The state after a move, and the probability that the move is drawn and accepted."""
         log_forward = self.score(target, state, move, way_back=False)
         there = state.after(target, move)
         never = jnp.full_like(log_forward, jnp.inf)
@@ -208,7 +208,7 @@ class Metropolis(Kernel):
         return there.x, jnp.exp(log_forward) * settled.accept_prob
 
     def _listed(self, target: Target, state: ChainState, sequence, length, by):
-        """The move along a sequence, and whether it counts: idle sites are counted at offset 1."""
+        """The move along a sequence, and whether it counts: idle sites count at offset 1 only."""
         choice = select.listed(sequence, length)
         moved = self.moved(choice)
         values, each = None, jnp.ravel(target.num_states_by_site)
@@ -219,7 +219,7 @@ class Metropolis(Kernel):
 
 
 def _changed_by_a_fresh_draw(target: Target) -> float | Float[Array, ""]:
-    """How many sites change on average if all values are drawn afresh, equally likely."""
+    """The mean number of sites that change if all values are drawn afresh, equally likely."""
     each = target.num_states_by_site
     if isinstance(each, int):
         return max(1.0, target.num_sites * (each - 1) / each)
@@ -227,7 +227,7 @@ def _changed_by_a_fresh_draw(target: Target) -> float | Float[Array, ""]:
 
 
 def round_randomly(uniform: Float[Array, ""], scale: Float[Array, ""]) -> Int[Array, ""]:
-    """floor(scale), or one more with probability the fraction, so that the mean is `scale`."""
+    """floor(scale), plus 1 with probability equal to the fraction, so that the mean is `scale`."""
     low = jnp.floor(scale)
     more = uniform < scale - low
     return low.astype(jnp.int32) + more.astype(jnp.int32)
@@ -249,5 +249,5 @@ def _sequences(n: int, replacement: bool) -> tuple[Array, Array]:
 
 
 def _offsets(n: int, num_states: int) -> Int[np.ndarray, "combinations n"]:
-    """By how much each site could change its value, for all sites at once."""
+    """All combinations of the offsets by which the sites could change their values."""
     return np.array(list(itertools.product(range(1, num_states), repeat=n)), np.int32)

@@ -16,8 +16,8 @@ class RWM(Metropolis):
     r"""Flip R sites drawn uniformly without replacement.
 
     The proposal is symmetric, so a move is accepted with probability
-    $1 \wedge \pi(y) / \pi(x)$. It is most efficient at an acceptance rate of 0.234. It needs
-    log-probabilities only, no ratios.
+    $1 \wedge \pi(y) / \pi(x)$. The kernel is most efficient at an acceptance rate of 0.234. It
+    needs only log-probabilities, no log-ratios.
     """
 
     name: ClassVar[str] = "rwm"
@@ -37,7 +37,7 @@ class RWM(Metropolis):
         return move, self.score(target, state, move, way_back=False)
 
     def score(self, target: Target, state: ChainState, move: Move, way_back: bool):
-        """Log of (N - R)! / N!, times a uniform choice of values."""
+        """Log of (N - R)! / N!, times the probability of a uniform choice of values."""
         n, length = target.num_sites, move.choice.length.astype(state.log_prob.dtype)
         orders = jax.scipy.special.gammaln(n + 1.0) - jax.scipy.special.gammaln(n - length + 1.0)
         others = jnp.ravel(target.num_states_by_site) - 1.0

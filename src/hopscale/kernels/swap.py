@@ -1,4 +1,4 @@
-"""Swaps of ones and zeros: sums stay as they are."""
+"""Swaps of ones and zeros, which keep the number of ones."""
 
 import itertools
 from collections.abc import Mapping
@@ -20,29 +20,31 @@ from hopscale.target import Target
 
 
 class Swap(Metropolis):
-    r"""Swap R ones with R zeros: the number of ones never changes, in each group of sites.
+    r"""Swap R ones with R zeros; the number of ones in each group of sites never changes.
 
     With weights $w_i(x) = g(\pi(x^{(i)}) / \pi(x))$ as for `LBP`, ones $i_1, \dots, i_R$ are drawn
-    one after the other by weight among all ones, and for each of them a zero $j_r$ of its group
-    likewise, among the group's zeros:
+    one after the other by weight among all ones. For each $i_r$ a zero $j_r$ is drawn likewise,
+    among the zeros of its group:
 
     $$q(u \mid x) = \prod_r \frac{w_{i_r}}{\sum_{i:\, x_i = 1} w_i - \sum_{s < r} w_{i_s}} \cdot
       \frac{w_{j_r}}{\sum_{j:\, x_j = 0,\, j \sim i_r} w_j - \sum_{s < r,\, j_s \sim i_r} w_{j_s}}$$
 
-    The way back draws the pairs last first. The product $g(t_i)\, g(t_j)$ stands for the weight of
-    a pair, whose own ratio nobody computes; acceptance corrects. With g = sqrt it does not depend
-    on what one more 1 is worth on the whole, which a fixed sum makes irrelevant.
+    The way back draws the pairs in reverse order. The product $g(t_i)\, g(t_j)$ takes the place of
+    the weight of a pair, whose own ratio is not computed; the acceptance step corrects for this.
+    With g = sqrt the choice does not depend on how much the density favours ones overall, which is
+    irrelevant if the sum is fixed.
 
-    Chains must start with the sums they are to keep: give `ones`, and random states have them; or
-    pass such states as `init`.
+    Chains must start with the sums that they are to keep. Give `ones` to start from random states
+    with these sums, or pass such states as `init`.
 
     Args:
-        groups: a label for each site, of the target's shape; sites of one label are a group whose
-            ones are counted. None: all sites are one group.
-        ones: how many ones there are: one number, one for each group in the order of labels, or a
-            dictionary {label: number}. None: as many as the starting states have.
-        balance: g, as for `LBP`; None draws pairs uniformly, without looking at log-ratios. A
-            density that is zero off the sums needs that, because each single change leaves them.
+        groups: a label for each site, of the target's shape. Sites with the same label form a group
+            whose ones are counted. None: all sites form one group.
+        ones: the number of ones in each group: one number for all, one for each group in the order
+            of labels, or a dictionary {label: number}. None: as in the starting states.
+        balance: the balancing function g, as for `LBP`. None draws pairs uniformly, without
+            log-ratios. Use None if the density is zero for all other sums: each single change
+            leads to such a state.
     """
 
     groups: Int[Array, " n"] | None = None
@@ -151,7 +153,7 @@ class Swap(Metropolis):
         return ChainState(x=x, evaluation=target.evaluate(x, ratios=self.balance is not None))
 
     def scale_range(self, target: Target) -> ScaleRange:
-        """Pairs; tuners stop where a fresh draw of the same sums would be."""
+        """The range of the number of pairs, tuned up to that of a fresh draw with the same sums."""
         high, fresh = target.num_sites // 2, target.num_sites / 4
         if self.ones is not None:
             ones, sizes = np.asarray(self.ones), self._sizes(target)
@@ -189,7 +191,7 @@ class Swap(Metropolis):
         length, is_one = move.choice.length // 2, flat == 1
         pairs = move.choice.sites[: n // 2 * 2].reshape(-1, 2)
         pairs = jnp.pad(pairs, ((0, n - len(pairs)), (0, 0)))
-        first = is_one[pairs[:, 0]]  # at y the zero of a pair is its one
+        first = is_one[pairs[:, 0]]  # at y the first site of a pair is its zero
         ones = jnp.where(first, pairs[:, 0], pairs[:, 1])
         zeros = jnp.where(first, pairs[:, 1], pairs[:, 0])
         log_ones = self._order(self._weights(state, is_one), ones, length, way_back)
@@ -206,7 +208,7 @@ class Swap(Metropolis):
         return select.order_log_prob(weights, choice, backwards, implementation=self.implementation)
 
     def _weights(self, state: ChainState, counted) -> Weights:
-        """The weights of ones, or of zeros; the others have none."""
+        """The weights of the sites counted, ones or zeros; other sites have weight 0."""
         ratios = state.log_ratios
         if self.balance is None or ratios is None:
             values = jnp.zeros(counted.shape, state.log_prob.dtype)
@@ -216,13 +218,13 @@ class Swap(Metropolis):
     # -- By enumeration. --------------------------------------------------------------------------
 
     def transitions(self, target: Target, x: State, scale):
-        """Every sequence of pairs that could be drawn, followed by the functions of a step."""
+        """Every sequence of pairs that could be drawn, evaluated by the functions of a step."""
         state, n = self.init(target, x), target.num_sites
         is_one = x.reshape(-1) == 1
         labels = jnp.zeros(n, jnp.int32) if self.groups is None else self.groups
         most, pairs = _most_pairs(is_one), n // 2
         shares = self.length_probabilities(scale, pairs)
-        # Longer steps than there are pairs are as long as can be.
+        # A step that is longer than the number of pairs is cut to that number.
         shares = jnp.append(jnp.cumsum(shares[::-1])[::-1], 0.0)
         sequences, lengths = _pair_sequences(n)
 
@@ -255,7 +257,7 @@ def _move(pairs: Int[Array, "n 2"], length, n: int) -> Move:
 def _partners(key, log_weights, counted, groups, choice: Choice) -> Int[Array, " n"]:
     """For each chosen site another of its group, by weight without replacement.
 
-    A group whose sites run out gives sites that do not count, and so a move without probability.
+    If a group runs out of sites, it gives sites that do not count, and the move has probability 0.
     """
     n = groups.size
     times = -log_weights - jax.random.gumbel(key, (n,), log_weights.dtype)
@@ -266,7 +268,7 @@ def _partners(key, log_weights, counted, groups, choice: Choice) -> Int[Array, "
 
 
 def _rank(label: Int[Array, " n"], length) -> Int[Array, " n"]:
-    """How many of the first `length` entries before each have its label."""
+    """For each entry, how many earlier ones among the first `length` have the same label."""
     n = label.size
     label = jnp.where(jnp.arange(n) < length, label, n)
     order = jnp.argsort(label, stable=True)
@@ -278,9 +280,9 @@ def _rank(label: Int[Array, " n"], length) -> Int[Array, " n"]:
 def _grouped(log_weights, sites, length, groups, backwards: bool) -> Float[Array, ""]:
     """Log-probability that sites are chosen in this order, each within its group.
 
-    As `select.order_log_prob`: what is left of a group's weight at r is the weight of the sites
-    never chosen, and of those chosen from r on; added up, not subtracted, so that small weights
-    survive. `backwards`: the last comes first.
+    It is computed as in `select.order_log_prob`. The remaining weight of a group at r is that of
+    the sites never chosen and of those chosen from r on. It is a sum, without subtraction, so that
+    small weights are not lost. `backwards`: the last site comes first.
     """
     n = groups.size
     counted = jnp.arange(n) < length
@@ -317,7 +319,7 @@ def _pair_sequences(n: int) -> tuple[Array, Array]:
 
 
 def _labels(groups: Any) -> Int[Array, " n"]:
-    """Labels as numbers 0, 1, ... in their order."""
+    """Labels as numbers 0, 1, ... in the order of labels."""
     given = np.asarray(groups)
     if given.size == 0 or given.dtype.kind not in "iubUS":
         raise TypeError(f"groups must be a label for each site, integers; got {groups!r:.80}.")

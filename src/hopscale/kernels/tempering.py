@@ -1,7 +1,7 @@
 r"""Non-reversible parallel tempering around any kernel.
 
 Levels $0 = \beta_0 < \dots < \beta_L = 1$ lead from a reference $\pi_0$ of independent sites, which
-is drawn exactly, to the target:
+can be drawn exactly, to the target:
 
 $$\pi_{\beta}(x) \propto \pi_0(x)^{1 - \beta}\, \pi(x)^{\beta}.$$
 
@@ -12,8 +12,8 @@ $$1 \wedge e^{(\beta_{l+1} - \beta_l)\,(V(x_l) - V(x_{l+1}))}, \qquad
   V(x) = \log \pi(x) - \log \pi_0(x).$$
 
 Even pairs (0, 1), (2, 3), ... have their turn at one step, odd pairs at the next. So a state that
-was swapped up tends to go on upwards, and a round trip takes a number of steps that does not grow
-with the number of levels (Syed, Bouchard-Cote, Deligiannidis and Doucet, 2022).
+was swapped up tends to continue upwards, and the rate of round trips does not fall as levels are
+added (Syed, Bouchard-Cote, Deligiannidis and Doucet, 2022).
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -44,32 +44,32 @@ REFERENCES = ("uniform", "fitted")
 
 
 def path_to(target: Target) -> Tempered:
-    """The end of the path from a uniform reference to a target, as the kernel sees it."""
+    """The path from a uniform reference to a target, at its end (beta = 1)."""
     return Tempered(equally_likely(target), target, 1.0)
 
 
 class Noise(NamedTuple):
-    """The randomness of a step: the kernel's at each level, and a key for the rest."""
+    """The random numbers of a step: the kernel's at each level, and a key for the rest."""
 
     levels: Any
     rest: Key[Array, ""]
 
 
 class Tempering(Kernel):
-    r"""Parallel tempering: for targets with modes that a chain does not cross.
+    r"""Parallel tempering, for targets with modes between which a chain does not move.
 
-    `hs.sample(target, kernel, temper=hs.Tempering())`. Betas, scales and the reference are tuned
-    during warm-up, and `run.tempering` says how it went. Each chain has all levels, so a step costs
-    as much as a step of `levels` chains.
+    Use it as `hs.sample(target, kernel, temper=hs.Tempering())`. Betas, scales and the reference
+    are tuned during warm-up, and `run.tempering` holds the results. Each chain has all levels, so a
+    step costs as much as a step of `levels` chains.
 
     Args:
-        levels: how many, both ends included. None: twice the communication barrier and one,
-            found by a short run before warm-up.
+        levels: the number of levels, both ends included. None: twice the communication barrier plus
+            one, found by a short run before warm-up.
         reference: "uniform", every state equally likely; or "fitted", independent sites whose
-            probabilities follow the target's during warm-up. A fitted reference is nearer to the
-            target, but to its heaviest mode most of all: fresh states of the others are then rare.
+            probabilities follow the target's during warm-up. A fitted reference is closer to the
+            target, but most of all to its heaviest mode, so fresh states in other modes are rare.
             It is for targets whose modes have much in common.
-        kernel: what moves each level. `hs.sample` fills it in.
+        kernel: the kernel that moves each level; `hs.sample` fills it in.
     """
 
     levels: int | None = eqx.field(static=True, default=None)
@@ -117,7 +117,7 @@ class Tempering(Kernel):
         return self.inner.updates(path_to(target))
 
     def _evaluate(self, target: Target, x: State) -> Evaluation:
-        """What the kernel wants to know of the target at x; a Tempered keeps it apart."""
+        """The target's evaluation at x that the kernel needs; a `Tempered` has it in its cache."""
         return self.inner.init(path_to(target), x).evaluation.cache[1]
 
     def scale_range(self, target: Target):
@@ -142,7 +142,7 @@ class Tempering(Kernel):
         return ladder, Ladder(betas=None, scales=0, log_probs=None, log_z=None)  # type: ignore[arg-type]
 
     def init(self, target: Target, x: State) -> TemperedState:  # type: ignore[override]
-        """All levels at x; the reference is drawn before it is looked at."""
+        """All levels at x; the reference is redrawn before its state is used."""
         one = Levels(x=x, evaluation=self._evaluate(target, x), seen=jnp.asarray(NEITHER, jnp.int8))
         repeated = jax.tree.map(lambda a: jnp.broadcast_to(a, (self.replicas, *a.shape)), one)
         return at_coldest(repeated, even=jnp.asarray(True))
@@ -169,7 +169,7 @@ class Tempering(Kernel):
         fresh = Independent(scale.log_probs).at(uniform[pairs:].reshape(target.shape))
         moved, log_reference, info = self._move(noise, fresh, target, state.levels, scale)
         invalid = jnp.concatenate([_invalid(moved)[None], info.invalid])
-        # A fresh state that cannot be judged stays where it is, as if it were impossible.
+        # An invalid fresh state is not swapped, as if it were impossible.
         at_reference = jnp.arange(self.replicas) == 0
         log_target = jnp.where(at_reference & invalid, -jnp.inf, moved.evaluation.log_prob)
         swap_prob = self.swap_prob(scale.betas, log_target, log_reference)
@@ -200,13 +200,13 @@ class Tempering(Kernel):
         log_target: Float[Array, " levels"],
         log_reference: Float[Array, " levels"],
     ) -> Float[Array, " levels-1"]:
-        """The probability with which each pair of neighbours would swap their states."""
+        """The probability that a swap of each pair of neighbours would be accepted."""
         gain = log_target - log_reference  # V
         log_ratio = (betas[1:] - betas[:-1]) * (gain[:-1] - gain[1:])
         return jnp.where(jnp.isnan(log_ratio), 0.0, jnp.exp(jnp.minimum(log_ratio, 0.0)))
 
     def _move(self, noise: Noise, drawn: State, target: Target, levels: Levels, ladder: Ladder):
-        """A fresh draw at the reference, and a step of each other level."""
+        """A fresh draw of the reference, and a step of each other level."""
         reference, ratios = Independent(ladder.log_probs), self.informed
 
         def one(noise, x, evaluation, beta, scale):
@@ -231,7 +231,7 @@ class Tempering(Kernel):
 
 
 def _invalid(levels: Levels) -> Bool[Array, ""]:
-    """Whether the fresh state of the reference cannot be judged."""
+    """Whether the fresh state of the reference is invalid."""
     fresh = jax.tree.map(lambda a: a[0], levels.evaluation)
     invalid = jnp.isnan(fresh.log_prob) | (fresh.log_prob == jnp.inf)
     if fresh.log_ratios is None:

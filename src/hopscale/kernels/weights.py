@@ -1,6 +1,6 @@
-"""Weights of sites by balancing their log-ratios; with more than two values, of values too.
+"""Weights of sites from balanced log-ratios; with more than two values, weights of values too.
 
-Which site first, then which value: a site's weight is the sum of g(ratio) over the values it
+A site is chosen first, then its value. A site's weight is the sum of g(ratio) over the values it
 could take instead. All sites need that sum; only sites that were chosen draw a value.
 """
 
@@ -29,7 +29,7 @@ class ByValue(NamedTuple):
     implementation: str
 
     def call(self, name: str, *arrays, key=(), **settings):
-        """An operation of `native` on these."""
+        """Call an operation of `native` on these arrays."""
         return native.call(
             name,
             *key,
@@ -43,19 +43,19 @@ class ByValue(NamedTuple):
 
 
 class SiteWeights(NamedTuple):
-    """The weight of each site, and what its values need where there are more than two."""
+    """The weight of each site and, with more than two values, the data to draw values from."""
 
     sites: Weights
     by_value: ByValue | None
 
     @property
     def in_one_go(self) -> ByValue | None:
-        """Sites and values, where there may be kernels that choose them together."""
+        """`by_value`, if native kernels may exist that choose sites and values together."""
         small = self.by_value is not None and self.by_value.here.dtype == jnp.int8
         return self.by_value if small else None
 
     def race(self, key: Key[Array, ""], length: Int[Array, ""], implementation: str):
-        """Sites without replacement, a value for each, and the log-probability of both."""
+        """Draw sites without replacement and a value for each; also return the log-probability."""
 
         def in_turn(*_):
             choice, log_prob = select.race(key, self.sites, length, implementation=implementation)
@@ -69,7 +69,7 @@ class SiteWeights(NamedTuple):
         return by_value.call("race_values", length, key=(key,), plain=in_turn)
 
     def draw_values(self, key: Key[Array, ""], choice: Choice) -> Int[Array, " n"] | None:
-        """A new value for every site chosen, by weight; any for the others."""
+        """A new value for every chosen site, by weight; any value for the others."""
         if self.by_value is None:
             return None
         return self.by_value.call("draw_values", choice.sites, choice.length, key=(key,))
@@ -92,13 +92,13 @@ def settle(
     log_forward: Float[Array, ""],
     implementation: str,
 ) -> Settled:
-    """Score the way back from a proposal by the weights there, and accept it or stay.
+    """Score the way back from a proposal by the weights there, and accept the proposal or stay.
 
     Args:
         path: the way back: "backwards", the last site first; "forwards"; or "repeated", with
             replacement.
     """
-    # Of both states, the log-probability comes first.
+    # In both, the log-probability comes first.
     new, structure = jax.tree.flatten((there.evaluation, there.x))
     states = tuple(new), tuple(jax.tree.leaves((state.evaluation, state.x)))
     way_back, choice = moves.reverse(state.x, move), move.choice
@@ -136,7 +136,7 @@ def settle(
 def site_weights(
     balance: Balance, target: Target, state: ChainState, implementation: str = "auto"
 ) -> SiteWeights:
-    """Weights by balancing the log-ratios at a state."""
+    """Site weights from the balanced log-ratios at a state."""
     assert state.log_ratios is not None
     if target.num_states == 2:
         return SiteWeights(Weights(state.log_ratios.reshape(-1), balance), by_value=None)

@@ -1,4 +1,4 @@
-"""Learning models by contrastive divergence, and how good they are."""
+"""Learning models by contrastive divergence, and measuring how good they are."""
 
 from hopscale.learn.ais import log_z
 from hopscale.learn.checkpoint import CheckpointError

@@ -5,22 +5,21 @@ Chains start from independent bits, whose normaliser is known, and walk along
 $$\log \pi_k(x) = (1 - \beta_k) \log \pi_0(x) + \beta_k \log \tilde\pi(x),
   \qquad 0 = \beta_0 < \dots < \beta_K = 1.$$
 
-The log-weight of a chain gains $(\beta_k - \beta_{k-1}) \log \tilde\pi(x) / \pi_0(x)$ where it is,
-before the step that leaves $\pi_k$ invariant. The mean weight estimates Z without bias (Neal,
-2001).
+The log-weight of a chain at x gains $(\beta_k - \beta_{k-1}) \log \tilde\pi(x) / \pi_0(x)$ before
+the step that leaves $\pi_k$ invariant. The mean weight estimates Z without bias (Neal, 2001).
 
-Where there are many modes, chains in poor ones stay there and few weights stand for all. So chains
-are resampled along the path, in proportion to their weights, each with the mean weight after that:
-a sequential Monte Carlo sampler (Del Moral, Doucet and Jasra, 2006), still without bias. Chains
-that descend from the same draw of the base are a family and not independent, so errors and
-effective numbers are those of the weights of families (Lee and Whiteley, 2018),
+If there are many modes, chains in poor ones stay there and a few weights dominate. So chains are
+resampled along the path in proportion to their weights, and each gets the mean weight. This is a
+sequential Monte Carlo sampler (Del Moral, Doucet and Jasra, 2006), still without bias. Chains that
+descend from the same draw of the base form a family and are not independent. Errors and effective
+numbers are therefore those of the weights of families (Lee and Whiteley, 2018),
 
 $$W_a = \sum_{i \text{ descends from } a} w_i.$$
 
-Chains that begin at samples of the target and walk the path back to the base weigh
-$(\beta_{k-1} - \beta_k) \log \tilde\pi(x) / \pi_0(x)$ at each step. Their mean weight estimates
-1 / Z, so that log Z lies between the two estimates but for chance (Grosse, Ghahramani and Adams,
-2015).
+Other chains start at samples of the target and walk the path back to the base. Their log-weights
+gain $(\beta_{k-1} - \beta_k) \log \tilde\pi(x) / \pi_0(x)$ at each step. Their mean weight
+estimates 1 / Z, so that log Z lies between the two estimates, except by chance (Grosse, Ghahramani
+and Adams, 2015).
 """
 
 import contextlib
@@ -69,25 +68,25 @@ def log_z(
     """Estimate log Z of a target over bits.
 
     Args:
-        target: with an unnormalised `log_prob`: an `EBM`, an `RBM`, any other.
+        target: any target over bits, with an unnormalised `log_prob`: an `EBM`, an `RBM`, or other.
         base: independent bits to start from, or a mixture of such, which is nearer to most targets:
-            `hs.learn.Mixture.fit(samples)`. An `EBM`'s own base, else fair bits, unless said.
-        chains: of each repeat.
-        betas: how many steps from the base to the target, evenly spaced; or the betas, from 0
-            to 1.
+            `hs.learn.Mixture.fit(samples)`. By default an `EBM`'s own base, otherwise fair bits.
+        chains: the number of chains of each repeat.
+        betas: the number of evenly spaced steps from the base to the target, or the betas
+            themselves, from 0 to 1.
         steps: Metropolis-Hastings steps at each beta.
-        repeats: independent estimates, one after the other.
-        reverse_from: samples of the target along the first axis, at least as many as chains: as
-            many chains walk back from these, and log Z is known from two sides. How good the upper
-            side is depends on how well they are the target's.
-        kernel: any that moves chains of `hs.Tempered`; `LBP("sqrt")` unless said.
-        scale: one for all chains; `Tuned` at the kernel's best rate unless said. It moves along the
-            path in one more repeat, whose weights are not used: the others follow the same scales,
-            so that no step depends on what its chain did before.
-        resample: draw chains again, by weight, when fewer than this share of them are effective;
-            0 is never, which is plain annealed importance sampling.
+        repeats: the number of independent estimates, made one after the other.
+        reverse_from: samples of the target along the first axis, at least as many as chains. As
+            many chains walk back from these, which gives log Z from two sides. The upper side is
+            only as good as these samples.
+        kernel: any that moves chains of `hs.Tempered`; `LBP("sqrt")` by default.
+        scale: a tuner with one scale for all chains; by default `Tuned` at the kernel's best rate.
+            An extra repeat tunes it along the path, and its weights are not used. The other repeats
+            follow the same scales, so that no step depends on what its chain did before.
+        resample: draw chains again, by weight, when fewer than this share of them are effective.
+            0 means never, which is plain annealed importance sampling.
         key: a seed or a JAX key.
-        keep: a file for finished repeats; if it holds some of the same estimate already, these are
+        keep: a file for finished repeats. Repeats of the same estimate that it already holds are
             not computed again.
         progress: show a progress bar where there is a terminal.
         sampler: another name for `kernel`.
@@ -175,7 +174,7 @@ def _check_size(target: Target, chains: int, betas: Any, by_beta: int, repeats: 
 
 
 def _betas(betas: Any, steps: int, dtype) -> Float[Array, " betas"]:
-    """Those of the steps: each but the first as often as there are steps at it."""
+    """The beta of each step: every beta but the first is repeated for all steps at it."""
     if isinstance(betas, int | np.integer):
         values = np.linspace(0.0, 1.0, int(betas) + 1)
     else:

@@ -1,8 +1,8 @@
 """Chains that walk between a base and a target: the compiled part of annealed importance sampling.
 
-The target of each step is `Tempered` at its own beta. A chain carries what base and target say of
-its state, so that another beta needs no evaluation. Where weights have become uneven, chains are
-resampled in proportion to them.
+The target of each step is `Tempered` at its own beta. A chain carries the evaluations of base and
+target at its state, so that another beta needs no new evaluation. When weights have become uneven,
+chains are resampled in proportion to them.
 """
 
 from typing import NamedTuple
@@ -21,12 +21,12 @@ from hopscale.tune import Tuner
 
 
 class Annealing(NamedTuple):
-    """What an estimate is made of: a path of distributions, and how chains move along it.
+    """The path of distributions that an estimate follows, and how chains move along it.
 
     Attributes:
         target: the path's ends, at any beta.
         betas: from 0 to 1; from 1 to 0 for chains that walk back.
-        resample: chains are resampled where fewer than this share of them is effective; None:
+        resample: chains are resampled when fewer than this share of them is effective; None means
             never.
     """
 
@@ -38,12 +38,12 @@ class Annealing(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What the walk leaves beside the chains.
+    """The results of a walk besides the chains.
 
     Attributes:
-        log_weights: of the chains.
-        ancestors: which of the states at the beginning each chain descends from.
-        scales: those of the steps, by step.
+        log_weights: the log-weight of each chain.
+        ancestors: the index of the first state that each chain descends from.
+        scales: the scale of each step.
         acceptance: the sum over steps of the mean acceptance probability.
     """
 
@@ -54,14 +54,14 @@ class Weights(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """All that a step changes."""
+    """Everything that changes from step to step."""
 
     chains: Chains
     weights: Weights
 
 
 class Span(NamedTuple):
-    """Which steps to take, and how: a pilot tunes the scales, others follow those it found."""
+    """Which steps to take, and whether as the pilot, which tunes the scales the others follow."""
 
     first: Int[Array, ""]
     steps: Int[Array, ""]
@@ -76,7 +76,7 @@ def _program(annealing: Annealing, key: Key[Array, ""]) -> loop.Program:
 
 @compiled()
 def start(annealing: Annealing, key: Key[Array, ""], x: State, scales: Array) -> Walk:
-    """Chains at the beginning; the scales that a walk other than the pilot follows."""
+    """Start a walk: the first states, and the scales that walks other than the pilot follow."""
     key_walk, _ = jax.random.split(key)
     dtype = annealing.target.dtype
     beginning = annealing._replace(target=annealing.target.at(annealing.betas[0]))
@@ -127,7 +127,7 @@ def anneal(annealing: Annealing, key: Key[Array, ""], span: Span, walk: Walk) ->
 
 
 def _temper(target: Tempered, states: ChainState) -> ChainState:
-    """The chains as the distribution at another beta sees them, from what they carry."""
+    """The chains evaluated at another beta, from the evaluations that they carry."""
 
     def one(state: ChainState) -> ChainState:
         return ChainState(x=state.x, evaluation=target.combine(*state.evaluation.cache))
@@ -136,7 +136,7 @@ def _temper(target: Tempered, states: ChainState) -> ChainState:
 
 
 def _weigh(rise: Float[Array, ""], states: ChainState, weights: Weights) -> Weights:
-    """What the weights gain as beta rises or falls, where the chains are."""
+    """Add to the log-weights what they gain at the chains' states as beta changes."""
     base, target = states.evaluation.cache
     gain = rise * (target.log_prob - base.log_prob)
     return weights._replace(log_weights=weights.log_weights + gain)
@@ -147,7 +147,7 @@ def _resample(
 ) -> tuple[ChainState, Weights]:
     r"""Draw chains by weight if $(\sum w)^2 / \sum w^2$ is below a share of their number.
 
-    Each then has the mean weight. Nothing branches: chains that stay are their own copies.
+    Each then has the mean weight. There is no branch: chains that stay are copied to themselves.
     """
     log_weights, size = weights.log_weights, len(weights.log_weights)
     normalized = jax.nn.softmax(log_weights)
@@ -161,10 +161,10 @@ def _resample(
 
 
 def systematic(key: Key[Array, ""], weights: Float[Array, " n"]) -> Int[Array, " n"]:
-    r"""Indices in proportion to weights, by one number $u \in (0, 1]$.
+    r"""Draw indices in proportion to weights from one uniform number $u \in (0, 1]$.
 
     Copy k is the first i with $n (w_1 + \dots + w_i) / \sum w \geq k + u$, so that each index has
-    its expected number of copies, rounded down or up, and an index of no weight has none.
+    its expected number of copies, rounded down or up, and an index of weight zero has none.
     """
     size = len(weights)
     sums = jnp.cumsum(weights)

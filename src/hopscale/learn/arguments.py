@@ -1,4 +1,4 @@
-"""What a user passes to learning and annealing: what was needed, what came, what to do."""
+"""Checks of the arguments that users pass to learning and annealing."""
 
 from typing import Any
 
@@ -21,5 +21,5 @@ def kernel_and_tuner(
     scales = kernel.scale_range(target)
     scale = default(scales, moving) if scale is None else scale
     instance("scale", scale, Tuner, "hs.Tuned() or hs.Fixed(R)")
-    fitted(scale, scales)  # raises where it does not fit
+    fitted(scale, scales)  # raises if it does not fit
     return kernel, scale

@@ -1,6 +1,6 @@
 """The replay buffer: chains that persist while the model learns.
 
-An iteration takes as many chains as a batch has, walks them, and puts them back.
+An iteration takes a batch of chains, moves them and puts them back.
 """
 
 import jax
@@ -15,13 +15,13 @@ from hopscale.targets import Bernoulli
 def take(
     key: Key[Array, ""], buffer: State, base: Bernoulli, number: int, restart: float
 ) -> tuple[Int[Array, " number"], State]:
-    """`number` different chains, each started again from the base with probability `restart`.
+    """Take `number` different chains, each restarted from the base with probability `restart`.
 
-    The chains are neighbours in the buffer, from a random one on, the first following the last:
-    each is taken equally often, and choosing them does not sort the buffer.
+    The chains are neighbours in the buffer, beginning at a random one and wrapping around at the
+    end. Each is taken equally often, and choosing them needs no sort of the buffer.
 
     Returns:
-        Their slots, and where they are.
+        Their slots and their states.
     """
     key_slot, key_restart, key_base = jax.random.split(key, 3)
     first = jax.random.randint(key_slot, (), 0, len(buffer))
@@ -35,7 +35,7 @@ def take(
 
 
 def put(buffer: State, slots: Int[Array, " number"], x: State) -> State:
-    """The buffer with these chains where they are now."""
+    """The buffer with the present states of these chains."""
     return buffer.at[slots].set(x, unique_indices=True)
 
 

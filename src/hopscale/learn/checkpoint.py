@@ -1,4 +1,4 @@
-"""Checkpoints: a training run as files of a folder, the last two of which are kept."""
+"""Checkpoints: a training run as files in a folder, of which the last two are kept."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ class CheckpointError(FileError):
 
 
 def exclusive(directory: Path):
-    """A context in which no other run can train into the directory; its `InUseError` says who."""
+    """A context in which no other run can train into the directory; `InUseError` says who does."""
     return files.exclusive(directory / LOCK, str(directory))
 
 
@@ -53,7 +53,7 @@ def read(
     """A checkpoint, if it is intact and of the run with this fingerprint and these notes.
 
     Raises:
-        CheckpointError: it is not; the message says in what.
+        CheckpointError: it is not; the message says why.
         FileNotFoundError: there is none.
     """
     try:
@@ -76,7 +76,7 @@ def latest(
     fingerprint: dict[str, Any] | None = None,
     notes: dict[str, Any] | None = None,
 ) -> Stored:
-    """The newest good checkpoint of a directory; those refused are named on stderr.
+    """The newest good checkpoint of a directory; refused ones are named on stderr.
 
     Raises:
         FileNotFoundError: the directory has no checkpoint.

@@ -1,4 +1,4 @@
-"""The course of training as a figure."""
+"""Training curves as a figure."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,13 +19,13 @@ PANELS = (
     ("scale R", (("scale", ""),)),
     ("variety of samples, over the data's", (("variety", ""),)),
 )
-WIDE = 100.0  # a value beyond which an axis is logarithmic away from 0
+WIDE = 100.0  # an axis with larger values is logarithmic away from 0
 
 
 def curves(
     history: dict[str, np.ndarray], title: str = "", crises: Sequence[Crisis] = ()
 ) -> "Figure":
-    """What training recorded, each averaged over some 400 stretches; crises are shaded."""
+    """Plot what training recorded, averaged over some 400 stretches; crises are shaded."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12.0, 5.5), dpi=120, layout="constrained")
@@ -49,7 +49,7 @@ def curves(
 
 
 def _blocks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The means of successive stretches, and the iterations where these end."""
+    """The iterations at which successive stretches end, and the means of the stretches."""
     size = max(1, len(values) // POINTS)
     number = len(values) // size
     means = values[: number * size].reshape(number, size).mean(axis=1)

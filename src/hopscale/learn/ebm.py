@@ -18,23 +18,23 @@ MARGIN = 0.01
 
 
 class EBM(Target):
-    r"""A network's energy on top of independent bits.
+    r"""A network's energy on a base of independent bits.
 
     $$\log \pi_\theta(x) = -f_\theta(x) + \sum_i x_i \log p_i + (1 - x_i) \log(1 - p_i)
       - \log Z_\theta$$
 
-    of which `log_prob` leaves out the unknown $\log Z_\theta$; `log_z` estimates it. By default
+    `log_prob` leaves out the unknown $\log Z_\theta$, which `log_z` estimates. By default
     log-ratios are those of the first-order approximation of f, so that a step takes one
     value-and-gradient of the network.
 
     Args:
         network: $f_\theta$, a function of one state as floats 0 and 1; an Equinox module if it is
-            to be trained. A method `value_and_slope(x)` of it, energy and gradient, is used if
-            there is one.
-        base: the independent bits: a `Bernoulli`, or the probabilities p. `base_of(data)` takes
-            them from data.
-        ratios: "gradient"; "exact", an evaluation for every bit; or "auto": a run decides, as for
-            `hs.LogDensity`.
+            to be trained. If it has a method `value_and_slope(x)`, which returns the energy and
+            its gradient, this is used.
+        base: the independent bits: a `Bernoulli`, or the probabilities p. `base_of(data)` makes
+            it from data.
+        ratios: "gradient"; "exact", which evaluates every neighbour; or "auto": a run decides, as
+            for `hs.LogDensity`.
     """
 
     network: Callable
@@ -87,7 +87,7 @@ class EBM(Target):
 
     @property
     def _own_way(self) -> Callable | None:
-        """The network's own way to f and its gradient, which may be faster than JAX's."""
+        """The network's own method for f and its gradient, which may be faster than JAX's."""
         own = getattr(self.network, "value_and_slope", None)
         return own if callable(own) else None
 
@@ -110,9 +110,9 @@ def base_of(data, margin: float = MARGIN) -> Bernoulli:
     $$p_i = \epsilon + (1 - 2 \epsilon) \bar x_i$$
 
     Args:
-        data: states along the first axis; bits, or grey levels 0 ... 255 (uint8), which are bits
-            that are 1 with probability level / 255. An array of uint8 that holds only 0 and 1
-            holds bits.
+        data: states along the first axis: bits, or grey levels 0 ... 255 (uint8), which stand for
+            bits that are 1 with probability level / 255. A uint8 array that holds only 0 and 1 is
+            taken as bits.
         margin: $\epsilon$.
     """
     number("margin", margin, 0.0, 0.5, "()")
@@ -122,7 +122,7 @@ def base_of(data, margin: float = MARGIN) -> Bernoulli:
 
 
 def draw_base(key: Key[Array, ""], base: Bernoulli, number: int) -> State:
-    """`number` independent states of independent bits."""
+    """Draw `number` states from a base of independent bits."""
     uniform = jax.random.uniform(key, (number, *base.shape), base.dtype)
     return (uniform < base.p[None]).astype(base.state_dtype)
 

@@ -1,4 +1,4 @@
-"""The repeats of an estimate of log Z, one after the other, with what is done in a file."""
+"""The repeats of an estimate of log Z, one after the other; finished ones are kept in a file."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ KIND = "repeats of an estimate of log Z"
 
 
 class Repeat(NamedTuple):
-    """What a repeat leaves; the weights are those of families."""
+    """The results of a repeat; the weights are those of families."""
 
     log_weights: np.ndarray
     scales: np.ndarray
@@ -42,15 +42,15 @@ class Repeat(NamedTuple):
 
 
 class Estimation:
-    """As a `host.Job`: a pilot that tunes the scales, then the repeats; and again for the way back.
+    """A `host.Job`: a pilot that tunes the scales, then the repeats; the same for the way back.
 
     Args:
         annealing: the path.
-        chains: of each repeat.
-        repeats: how many, each way.
-        key: of everything random.
-        file: for finished repeats; None for none.
-        samples: of the target, from which chains walk back; None for one way alone.
+        chains: the number of chains of each repeat.
+        repeats: the number of repeats each way.
+        key: for everything random.
+        file: for finished repeats; None for no file.
+        samples: samples of the target, from which chains walk back; None for no way back.
     """
 
     def __init__(
@@ -119,17 +119,17 @@ class Estimation:
     def status(self) -> dict[str, float]:
         return {}
 
-    # -- How. ------------------------------------------------------------------------------------
+    # -- Internals. ------------------------------------------------------------------------------
 
     def _way(self) -> int | None:
-        """0 on the way to the target, 1 on the way back, None at the end."""
+        """0 on the way to the target, 1 on the way back, None when all repeats are done."""
         for way, finished in enumerate(self.finished):
             if len(finished) <= self.repeats:
                 return way
         return None
 
     def _begin(self, way: int, repeat: int, key: Key[Array, ""]) -> State:
-        """Where the chains of a repeat begin: draws of the base, or samples of the target."""
+        """The first states of a repeat's chains: draws of the base, or samples of the target."""
         if way == 0:
             return _draw(self.annealing.target.base, key, self.chains)
         assert self.samples is not None
@@ -192,7 +192,7 @@ def _draw(base, key: Key[Array, ""], number: int) -> State:
 
 
 def _read(path: Path, fingerprint: dict[str, Any], ways: int) -> list[list[Repeat]]:
-    """The repeats in a file by way, the pilots first; none if there is no file."""
+    """The repeats in a file for each way, the pilot first; none if there is no file."""
     if not path.exists():
         files.check_writable(path, overwrite=False)
         return [[] for _ in range(ways)]
@@ -212,6 +212,6 @@ def _read(path: Path, fingerprint: dict[str, Any], ways: int) -> list[list[Repea
 
 
 def _fingerprint(annealing: Annealing, chains: int, key, samples) -> dict[str, Any]:
-    """All that decides a repeat."""
+    """Everything that determines a repeat."""
     parts = {**annealing._asdict(), "chains": chains, "key": key, "reverse_from": samples}
     return {name: identity(part) for name, part in parts.items()}

@@ -1,4 +1,4 @@
-"""What can be seen of a trained EBM: its training, its buffer, and where long chains lead."""
+"""Pictures of a trained EBM: its training curves, its buffer, and the ends of long chains."""
 
 import warnings
 from pathlib import Path
@@ -28,12 +28,12 @@ def save(
     """Save pictures of a training run.
 
     Args:
-        folder: to put them in.
+        folder: where the files go.
         data: the name of the data set, for the title.
-        trained: what `train_ebm` gave.
-        long_run: steps of the chains of the last picture; 0: no such picture.
-        seed: of these chains.
-        prefix: of the files' names.
+        trained: what `train_ebm` returned.
+        long_run: steps of the chains in the last picture; 0 leaves this picture out.
+        seed: for these chains.
+        prefix: a prefix for the files' names.
 
     Returns:
         The files: training curves, states of the replay buffer, ends of long chains.
@@ -53,14 +53,14 @@ def save(
 
 
 def long_chains(model: EBM, steps: int, seed: int) -> np.ndarray:
-    """Where chains of adaptive LBP are, long after they began at draws of the base."""
+    """States of chains of adaptive LBP, `steps` steps after they start at draws of the base."""
     return settled(model, draw_base(jax.random.key(seed), model.base, CHAINS), steps, seed)
 
 
 def settled(model: EBM, x, steps: int, seed: int) -> np.ndarray:
-    """Where chains of adaptive LBP are after `steps` steps from states x, one chain each."""
+    """States of chains of adaptive LBP after `steps` steps from states x, one chain each."""
     with warnings.catch_warnings():
-        # It is asked where chains are, not whether they agree.
+        # Only the states are needed, not whether chains agree.
         warnings.simplefilter("ignore", ConvergenceWarning)
         run = sample(
             model,

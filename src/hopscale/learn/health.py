@@ -1,19 +1,19 @@
-r"""What can go wrong while a model learns: a word for each thing, defined by numbers.
+r"""What can go wrong while a model learns, defined by numbers.
 
-With the gap of an iteration, mean f(data) - mean f(samples):
+The gap of an iteration is mean f(data) - mean f(samples).
 
-- a **crisis** begins when the mean of |gap| over the last 10 iterations exceeds `PCD.crisis` nats
-  (100; that of a full-size model which is well is about 10, with single ones up to 100), and is
-  over when the mean over the last 100 is below half of that. Training goes on through it.
-- **divergence** is a number that is not finite, |gap| beyond `PCD.limit` (2^24, where single
+- A **crisis** begins when the mean of |gap| over the last 10 iterations exceeds `PCD.crisis` nats
+  (100). It is over when the mean over the last 100 is below half of that. Training continues
+  through it. In a healthy full-size model the mean is about 10, with single gaps up to 100.
+- **Divergence** is a number that is not finite, |gap| beyond `PCD.limit` (2^24, where single
   precision cannot tell energies apart that differ by one nat), or a crisis that is not over after
   `PCD.patience` iterations (5,000).
-- **collapse** is, over the last 1,000 iterations, a mean acceptance below 0.01 (the chains are
-  frozen) or a mean variety below 0.05 (the samples are alike): the mean number of sites in which
-  two samples of a batch differ, over that of two states of the data.
+- **Collapse** is, over the last 1,000 iterations, a mean acceptance below 0.01 (the chains are
+  frozen) or a mean variety below 0.05 (the samples are alike). Variety is the mean number of sites
+  in which two samples of a batch differ, divided by that of two states of the data.
 
-All is judged from the record of training, iteration by iteration, so it does not depend on chunks
-and survives a resume.
+All this is judged from the record of training, iteration by iteration, so it does not depend on
+chunks and survives a resume.
 """
 
 import collections
@@ -39,12 +39,12 @@ COLLAPSED = ("frozen", "alike")
 
 
 class TrainingError(ArithmeticError):
-    """Training came to nothing.
+    """Training failed.
 
     Attributes:
         reason: "not finite", "beyond the limit", "crisis not over" (a `DivergedError`), "frozen"
             or "alike" (a `CollapsedError`).
-        iteration: where that was found.
+        iteration: the iteration at which that was found.
         history: by iteration, as `Trained.history`.
         crises: as `Trained.crises`.
     """
@@ -76,7 +76,7 @@ class Crisis(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Why training cannot go on, and where that was found."""
+    """Why training cannot continue, and the iteration at which that was found."""
 
     reason: str
     iteration: int
@@ -88,10 +88,10 @@ class Trouble(NamedTuple):
 
 
 class Health:
-    """Reads the record of training, row by row, and says when something is wrong.
+    """Reads the record of training, row by row, and reports when something is wrong.
 
     Args:
-        crisis, limit, patience: those of `PCD`.
+        crisis, limit, patience: as for `PCD`.
     """
 
     def __init__(self, crisis: float, limit: float, patience: int):
@@ -107,7 +107,7 @@ class Health:
         return bool(self.crises) and self.crises[-1].end is None
 
     def read(self, rows: Iterable[np.ndarray]) -> Trouble | None:
-        """Take note of iterations; the first trouble in them, if there is any."""
+        """Read rows of iterations; return the first trouble in them, if there is any."""
         for row in rows:
             self.iteration += 1
             gap = abs(float(row[GAP]))
@@ -149,13 +149,13 @@ class Health:
         return None
 
     def _mean(self, iterations: int) -> float:
-        """Of |gap| over the last iterations; 0 where there are fewer."""
+        """The mean of |gap| over the last iterations; 0 if there are fewer."""
         if len(self._gaps) < iterations:
             return 0.0
         return float(np.mean(list(self._gaps)[-iterations:]))
 
     def _collapse(self, *chain: float) -> Trouble | None:
-        """Of the acceptance and the variety of an iteration."""
+        """Take the acceptance and the variety of an iteration, and check for collapse."""
         values = np.asarray(chain)
         self._chain_sums += values
         if len(self._chains) == COLLAPSE_ITERATIONS:

@@ -46,11 +46,11 @@ def log_likelihood(target: Target, data, normalizer: LogZ, batch: int = 500) -> 
     """The mean of log_prob(x) - log Z over the data.
 
     Args:
-        target: whose log Z was estimated.
+        target: the target whose log Z was estimated.
         data: states along the first axis: bits 0 and 1. Grey levels are refused: draw bits from
             them with `DataSet.binarized`.
-        normalizer: what `log_z` gave.
-        batch: states evaluated together.
+        normalizer: what `log_z` returned.
+        batch: the number of states evaluated together.
     """
     if not isinstance(target, Target) or target.num_states != 2:
         raise TypeError(f"target must be a hopscale target over bits; got {target!r:.80}.")

@@ -10,26 +10,26 @@ from hopscale import tables
 RESAMPLES = 1_000
 BRIDGE_RESAMPLES = 200
 HALVINGS = 60
-AGREED = 0.5  # nats: two sides that are not further apart than twice that agree
+AGREED = 0.5  # nats: two sides agree if they are at most twice this apart
 NEEDED_CHAINS = 10.0
 NEEDED_SHARE = 0.1
 
 
 def reliable(effective: float, chains: int) -> bool:
-    """Whether an estimate of log Z is a measurement: effective chains at least 10 and a tenth.
+    """Whether an estimate of log Z is a measurement: at least 10 and a tenth of chains effective.
 
-    With fewer, a few heavy weights stand for all, and heavier ones were probably missed: log Z
-    comes out too low, likelihoods too high, and the standard error does not show it. More betas
-    help, more chains hardly.
+    With fewer, a few heavy weights dominate, and heavier ones were probably missed. Then log Z
+    comes out too low and likelihoods too high, and the standard error does not show it. More betas
+    help; more chains hardly do.
 
-    With resampling it is families that count. The tenth holds for them too: the few families of
-    each repeat add up to 10 over many repeats, and still miss the same modes.
+    With resampling, families are counted instead of chains. The tenth applies to them too: the few
+    families of each repeat add up to 10 over many repeats, and still miss the same modes.
     """
     return effective >= needed_effective(chains)
 
 
 def needed_effective(chains: int) -> float:
-    """How many effective chains, or families, a measurement takes."""
+    """The number of effective chains, or families, that a measurement needs."""
     return max(NEEDED_CHAINS, NEEDED_SHARE * chains)
 
 
@@ -37,32 +37,34 @@ class LogZ(NamedTuple):
     r"""An estimate of log Z.
 
     From one side, the estimate is the log of the mean weight of chains that walk from the base to
-    the target; few chains that find what counts make it too low. From two sides there are also
-    chains that walk back, from samples of the target: their mean weight estimates 1 / Z, and the
-    same lack makes that estimate of log Z too high. Samples that are not the target's own (of
-    chains that have not mixed, say) can spoil the upper side alone.
+    the target. It is too low if few chains find what counts. From two sides, other chains walk back
+    from samples of the target. Their mean weight estimates 1 / Z, and the same lack makes this
+    estimate of log Z too high. Samples that are not the target's own, such as those of chains that
+    have not mixed, can spoil the upper side only.
 
     Attributes:
         value: log Z. From one side, the log of the mean weight of all chains of all repeats. From
-            two, without resampling, where the weights of both meet best (Bennett, 1976); with
-            resampling, the middle. Where the lower side is the higher by more than a nat, the
-            samples miss part of the target, and it is the lower side.
+            two sides without resampling, Bennett's estimate (1976), which combines the weights of
+            both; with resampling, the midpoint. If the lower side is more than a nat above the
+            upper side, the samples miss part of the target, and the value is the lower side.
         error: its standard error, by a bootstrap of families. From two sides it is at least half
-            the distance between them, and what the difference of repeats says. From one side it
-            means nothing unless `reliable`: a few heavy chains hide how many are missing.
+            the distance between them, and at least what the differences between repeats imply.
+            From one side it means nothing unless `reliable`: a few heavy chains hide how many are
+            missing.
         effective: $(\sum W)^2 / \sum W^2$, the number of equal weights that would be as good;
-            from two sides the smaller one.
-        by_repeat: log of the mean weight of each repeat, of the lower side.
-        log_weights: of each family, the chains that descend from the same draw of the base: -inf
-            if it died out. Without resampling a family is a chain.
+            from two sides the smaller of the two.
+        by_repeat: the log of the mean weight of each repeat, from the lower side.
+        log_weights: the log-weight of each family, the chains that descend from the same draw of
+            the base; -inf if it died out. Without resampling a family is a chain.
         acceptance: mean acceptance probability along the path.
-        scale: mean scale along the path; None for kernels without.
-        samples: where the chains ended, at the model itself.
-        seconds: of the call, compiling included.
+        scale: mean scale along the path; None for kernels without a scale.
+        samples: the last states of the chains, at the target itself.
+        seconds: the time of the call, including compilation.
         resample: as given.
-        lower: the mean over repeats of the log of the mean weight, whose expectation is not above
+        lower: the mean over repeats of the log of the mean weight; its expectation is at most
             log Z.
-        upper: the same from chains that walk back, not below; None without.
+        upper: the same from chains that walk back; its expectation is at least log Z. None if no
+            chains walk back.
     """
 
     value: float
@@ -82,8 +84,8 @@ class LogZ(NamedTuple):
     def reliable(self) -> bool:
         """Whether `value` is a measurement.
 
-        From two sides: if they are at most 1 nat apart and the error is below 0.5. From one: by
-        the rule of `hopscale.learn.reliable`.
+        From two sides: if the error is at most 0.5, so that they are at most 1 nat apart. From one
+        side: by the rule of `hopscale.learn.reliable`.
         """
         if self.upper is not None:
             return self.error <= AGREED
@@ -141,7 +143,7 @@ class LogZ(NamedTuple):
 
 
 class TwoSides(NamedTuple):
-    """What forward and backward chains say of log Z together."""
+    """The estimate of log Z from forward and backward chains together."""
 
     value: float
     error: float
@@ -150,7 +152,7 @@ class TwoSides(NamedTuple):
 
 
 def two_sides(forward: np.ndarray, backward: np.ndarray, resampled: bool) -> TwoSides:
-    """Log Z from the log-weights, by repeat and family, of chains that walk there, and back."""
+    """Log Z from the log-weights, by repeat and family, of forward and of backward chains."""
     lower, upper = mean_bound(forward), -mean_bound(backward)
     _, lower_error, _ = log_mean(forward.reshape(-1))
     _, upper_error, effective = log_mean(backward.reshape(-1))
@@ -165,20 +167,20 @@ def two_sides(forward: np.ndarray, backward: np.ndarray, resampled: bool) -> Two
 
 
 def contradict(lower: float, upper: float) -> bool:
-    """Whether the bounds cannot both hold: an estimate k nats too high has probability e^-k."""
+    """Whether the bounds cannot both hold: one k nats too high has probability e^-k at most."""
     return lower - upper > 2 * AGREED
 
 
 def _spread(log_weights: np.ndarray) -> float:
-    """The standard error of the bound, by how repeats differ; 0 for one repeat."""
+    """The standard error of the bound, from how repeats differ; 0 for one repeat."""
     values = [log_mean(one)[0] for one in log_weights]
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def mean_bound(log_weights: Float[np.ndarray, "repeats chains"]) -> float:
-    """The mean over repeats of the log of the mean weight: not above log Z but by chance (Jensen).
+    """The mean over repeats of the log of the mean weight: at most log Z, but for chance (Jensen).
 
-    The log of the mean over all repeats is higher, and where few weights count it is so by chance.
+    The log of the mean over all repeats is higher, and by chance if few weights dominate.
     """
     return float(np.mean([log_mean(one)[0] for one in log_weights]))
 
@@ -186,8 +188,7 @@ def mean_bound(log_weights: Float[np.ndarray, "repeats chains"]) -> float:
 def bridge(forward: np.ndarray, backward: np.ndarray) -> tuple[float, float]:
     r"""Bennett's estimate of log Z and its standard error, by a bootstrap of both sides.
 
-    With weights w of n chains that walk there and v of m that walk back, and l = log(m / n), it
-    solves
+    With weights w of n forward chains and v of m backward chains, and l = log(m / n), it solves
 
     $$\sum \sigma(\log w + l - \log Z) = \sum \sigma(\log v - l + \log Z).$$
     """
@@ -202,7 +203,7 @@ def bridge(forward: np.ndarray, backward: np.ndarray) -> tuple[float, float]:
 
 
 def _meeting(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """The solution for each row, by halving an interval that holds it."""
+    """The solution for each row, by bisection of an interval that holds it."""
     shift = np.log(backward.shape[1] / forward.shape[1])
     ends = np.concatenate([forward, -backward], axis=1)
     low, high = ends.min(axis=1) - abs(shift) - 50, ends.max(axis=1) + abs(shift) + 50
@@ -228,7 +229,7 @@ def families(log_weights: np.ndarray, ancestors: np.ndarray) -> np.ndarray:
 def log_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
     """The log of the mean weight, its standard error by a bootstrap, and the effective number.
 
-    Draws of the bootstrap without any weight, which only few families make likely, are left out.
+    Bootstrap draws without any weight, which are likely only with few families, are left out.
     """
     top = log_weights.max()
     weights = np.exp(log_weights - top)

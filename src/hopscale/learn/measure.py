@@ -1,4 +1,4 @@
-"""Log Z of a trained model from two sides, with what training left to begin from."""
+"""Log Z of a trained model from two sides, starting from what training left."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from hopscale.learn.log_weights import LogZ
 from hopscale.learn.mixture import Mixture
 from hopscale.validate import count
 
-FITTED_STATES = 10_000  # of the data, that the mixture is fitted to
+FITTED_STATES = 10_000  # the mixture is fitted to at most as many states of the data
 
 
 def measure_log_z(
@@ -32,14 +32,14 @@ def measure_log_z(
 
     Args:
         model: an `EBM`.
-        data: bits that the model was trained on, for the mixture; they decide how long the way is,
-            and not where it leads. None: half of the samples, the others being for the way back.
+        data: bits that the model was trained on, for the mixture. They decide how long the path is,
+            not where it leads. None takes half of the samples; the others are for the way back.
         samples: states that are nearly the model's, such as the replay buffer (`Trained.samples`),
-            at least as many as chains. They first walk `settle` steps of adaptive LBP.
+            at least as many as chains. They first take `settle` steps of adaptive LBP.
         components: of the mixture; 0 for the model's own base of independent bits.
-        settle: steps; 0 for samples that are the model's already.
+        settle: the number of steps; 0 for samples that are the model's already.
         chains, repeats, key: as for `log_z`.
-        options: further ones of `log_z`: betas, steps, resample, kernel, scale, keep, progress.
+        options: other options of `log_z`: betas, steps, resample, kernel, scale, keep, progress.
     """
     count("components", components, minimum=0)
     count("settle", settle, minimum=0)

@@ -1,4 +1,4 @@
-"""A mixture of independent bits: a base from which annealing has a shorter way."""
+"""A mixture of independent bits: a base that shortens the path of annealing."""
 
 from typing import ClassVar
 
@@ -13,11 +13,11 @@ from hopscale.validate import as_key, bits, count, number
 
 PRECISE = jax.lax.Precision.HIGHEST
 MARGIN = 0.01
-SAME = 1e-6  # by how much the probabilities of a mixture may miss 1
+SAME = 1e-6  # tolerance for the sum of the weights
 
 
 class Mixture(Target):
-    r"""A mixture of products of independent bits, with its normaliser known.
+    r"""A mixture of products of independent bits, with a known normaliser.
 
     $$\pi(x) = \sum_c w_c \prod_i p_{ci}^{x_i} (1 - p_{ci})^{1 - x_i}$$
 
@@ -86,7 +86,7 @@ class Mixture(Target):
         return jax.nn.logsumexp(joint), log_ratios
 
     def draw(self, key: Key[Array, ""], number: int) -> State:
-        """`number` independent states."""
+        """Draw `number` independent states."""
         key_component, key_bits = jax.random.split(key)
         component = jax.random.categorical(key_component, jnp.log(self.weights), shape=(number,))
         uniform = jax.random.uniform(key_bits, (number, *self.shape), self.dtype)
@@ -96,14 +96,14 @@ class Mixture(Target):
     def fit(
         data, components: int = 50, *, iterations: int = 50, margin: float = MARGIN, key=0
     ) -> "Mixture":
-        r"""The mixture that expectation maximisation finds for states.
+        r"""Fit a mixture to states by expectation maximisation.
 
         Args:
             data: states of bits along the first axis: samples of the model that is annealed to.
-            components: how many.
-            iterations: of expectation and maximisation.
+            components: the number of components.
+            iterations: the number of iterations.
             margin: $\epsilon$; probabilities are kept inside $\epsilon \dots 1 - \epsilon$.
-            key: a seed or a JAX key, for where it begins.
+            key: a seed or a JAX key, for the initial components.
         """
         x = bits("data", data)
         count("components", components, minimum=1)
@@ -121,7 +121,7 @@ class Mixture(Target):
 
 @eqx.filter_jit
 def _fit(x: Float[Array, "n sites"], begin: Float[Array, "components sites"], iterations, margin):
-    """Weights and probabilities after some iterations, from components at chosen states."""
+    """Weights and probabilities after some iterations, starting at the chosen states."""
 
     def iterate(_, parts):
         weights, p = parts
@@ -129,7 +129,7 @@ def _fit(x: Float[Array, "n sites"], begin: Float[Array, "components sites"], it
         constant = jnp.log(weights) + jnp.sum(jnp.log1p(-p), axis=1)
         joint = jnp.matmul(x, logit.T, precision=PRECISE) + constant[None]
         given = jax.nn.softmax(joint, axis=1)  # (n, components)
-        mass = jnp.sum(given, axis=0) + 1e-3  # none dies out
+        mass = jnp.sum(given, axis=0) + 1e-3  # so that no component dies out
         means = jnp.matmul(given.T, x, precision=PRECISE) / mass[:, None]
         return mass / jnp.sum(mass), margin + (1.0 - 2.0 * margin) * means
 

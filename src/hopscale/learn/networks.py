@@ -1,8 +1,8 @@
 """Networks from an image of zeros and ones to one number, the energy f(x).
 
-An energy-based model takes any callable of one image; these are the ones of the literature. They
-work on images of shape (height, width), with channels last, which is the order that convolutions
-on CPUs and tensor cores take.
+An energy-based model takes any callable of one image; these networks are from the literature. They
+work on images of shape (height, width), with channels last, the order that convolutions on CPUs and
+tensor cores take.
 """
 
 import math
@@ -27,13 +27,13 @@ PRECISIONS = {
 
 STARTS = ("he", "uniform")
 
-KERNEL_CHANNELS = (16, 32, 64)  # for which a GPU has kernels: their matrices fit into its memory
+KERNEL_CHANNELS = (16, 32, 64)  # a GPU has kernels for these: their matrices fit into its memory
 
 
 class Conv(eqx.Module):
-    r"""A convolution over one image with channels last, zero beyond the border.
+    r"""A convolution over one image with channels last and zeros beyond the border.
 
-    With n inputs of a site, weights start uniform in $\pm \sqrt{6 / n}$ and biases at 0
+    With n inputs to a site, weights start uniform in $\pm \sqrt{6 / n}$ and biases at 0
     (`start="he"`), or both uniform in $\pm 1 / \sqrt n$ (`start="uniform"`).
     """
 
@@ -72,8 +72,8 @@ class Residual(eqx.Module):
     r"""$x \mapsto s(\text{conv}(s(\text{conv}(x))) + \text{skip}(x))$, with s the swish.
 
     The skip is the identity, or a 1 x 1 convolution where the block halves the image. With
-    `start="he"` the second convolution starts at 0, so that a deep network is a shallow one at
-    first.
+    `start="he"` the second convolution starts at 0, so that a deep network starts as a shallow
+    one.
     """
 
     first: Conv
@@ -103,8 +103,8 @@ def _zeros(array: Array) -> Array:
 class ResNet(eqx.Module):
     """The residual network of Grathwohl et al. (2021), which the paper trains.
 
-    A 3 x 3 convolution, two residual blocks that halve the image, six that keep it, the mean over
-    space, and a linear map to one number.
+    A 3 x 3 convolution, two residual blocks that halve the image, six that keep its size, the
+    mean over space, and a linear map to one number.
 
     Args:
         channels: of every convolution; 64 in the paper.
@@ -112,9 +112,9 @@ class ResNet(eqx.Module):
         precision: of the convolutions: "default" (on an NVIDIA GPU, TF32), "highest" or
             "bfloat16", for which a GPU has kernels if there are 16, 32 or 64 channels.
             Everything between convolutions is in single precision.
-        start: how the convolutions' weights start: "he", by He's rule and those that close a
-            block at 0; or "uniform", as in the literature's code, whose network, untrained, gives
-            all images the same energy to four digits.
+        start: how the convolutions' weights start: "he", by He's rule, with those that close a
+            block at 0; or "uniform", as in the literature's code. An untrained network with
+            "uniform" gives all images the same energy to four digits.
     """
 
     enter: Conv
@@ -147,7 +147,7 @@ class ResNet(eqx.Module):
     def value_and_slope(self, x: Image) -> tuple[Float[Array, ""], Image]:
         """f(x) and its gradient with respect to x; in bfloat16, a GPU has kernels for both.
 
-        In TF32 these were no faster than what XLA makes of it.
+        In TF32 such kernels were no faster than XLA.
         """
         channels = self.enter.weight.shape[-1]
         if self.enter.precision == "bfloat16" and channels in KERNEL_CHANNELS:
@@ -157,7 +157,7 @@ class ResNet(eqx.Module):
 
 @jax.custom_jvp
 def _value_and_slope(network: ResNet, x: Image):
-    """By kernels where there are any."""
+    """f(x) and its gradient, by kernels where there are any."""
     return native.call("residual_pass", x, network, plain=lambda x, net: _plainly(net, x))
 
 
@@ -175,7 +175,7 @@ class CNN(eqx.Module):
     """Three convolutions (the last two halve the image), the mean over space, a linear map.
 
     Args:
-        channels: of the first convolution; twice as many in the others.
+        channels: of the first convolution; the others have twice as many.
         key: a seed or a JAX key for the weights.
         precision, start: as for `ResNet`.
     """
@@ -209,13 +209,13 @@ class CNN(eqx.Module):
 class MLP(eqx.Module):
     """Fully connected layers over all sites of a state, of any shape.
 
-    Weights and biases start uniform in 1 / sqrt(inputs), as in the literature's code.
+    Weights and biases start uniform in +-1 / sqrt(inputs), as in the literature's code.
 
     Args:
         shape: of a state.
         channels: the width of the hidden layers.
         key: a seed or a JAX key for the weights.
-        depth: how many hidden layers.
+        depth: the number of hidden layers.
     """
 
     layers: eqx.nn.MLP
@@ -235,7 +235,7 @@ class MLP(eqx.Module):
 def by_name(
     name: str, shape, channels: int, key=0, precision: str = "default", start: str = "he"
 ) -> eqx.Module:
-    """The network of that name for states of that shape; an mlp has one start alone."""
+    """The network of this name for states of this shape; an mlp has only one start."""
     check_precision(precision)
     check_start(start)
     if name == "mlp":

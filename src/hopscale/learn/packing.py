@@ -1,4 +1,4 @@
-"""A training run as named arrays, and back: what a checkpoint holds, and which run it is of."""
+"""A training run as the named arrays of a checkpoint, and back; and what identifies a run."""
 
 import dataclasses
 import hashlib
@@ -26,7 +26,7 @@ from hopscale.validate import choice
 
 
 def fingerprint(model: EBM, data, sampler, scale, settings: PCD, key) -> dict[str, Any]:
-    """What a run must share with a checkpoint to go on from it."""
+    """What a run must share with a checkpoint to continue from it."""
     weights, rest = eqx.partition(model.network, eqx.is_array)
     shapes = [f"{name} {a.dtype}{list(a.shape)}" for name, a in storage.pack(weights).items()]
     return {
@@ -45,7 +45,7 @@ def _digest(content: bytes) -> str:
 
 
 def packed(state: Learner, base: Bernoulli, history: np.ndarray) -> dict[str, Any]:
-    """Arrays by name; the buffer's bits eight to a byte."""
+    """The state as arrays by name, with eight bits of the buffer to a byte."""
     buffer = np.asarray(state.buffer)
     return {
         **storage.pack(state._replace(buffer=None)),
@@ -56,7 +56,7 @@ def packed(state: Learner, base: Bernoulli, history: np.ndarray) -> dict[str, An
 
 
 def unpacked(found: Stored, like: Learner) -> Learner:
-    """The state that a checkpoint holds, in the form of a fresh one."""
+    """The state that a checkpoint holds, with the structure of a fresh one."""
     buffer = jnp.asarray(load_samples(found, like.buffer.shape[1:]), like.buffer.dtype)
     return _unpacked(found, like._replace(buffer=None))._replace(buffer=buffer)
 
@@ -84,8 +84,8 @@ def load_model(place: str | Path, network=None, which: str = "average") -> EBM:
 
     Args:
         place: the file or directory.
-        network: a network of the form that was trained, whose weights are replaced. None for one
-            that the command line made, which its checkpoints describe.
+        network: a network with the structure of the trained one, whose weights are replaced. None
+            if the command line made it, whose checkpoints describe the network.
         which: "average" for the average of the weights, "network" for the last ones.
     """
     choice("which", which, ("average", "network"))

@@ -5,9 +5,9 @@ The gradient of the mean log-likelihood of data is
 $$-\nabla_\theta\, \mathbb E_{\text{data}} f_\theta(x) + \nabla_\theta\,
   \mathbb E_{\pi_\theta} f_\theta(x).$$
 
-The second mean is taken over chains that go on, a few Metropolis-Hastings steps an iteration,
-from where the last iteration left them. Any number of iterations is one program: the data and the
-chains stay on the device, and each iteration writes a row of a record.
+The second mean is taken over persistent chains: each iteration continues them, by a few
+Metropolis-Hastings steps, from where the last one left them. Any number of iterations is one
+program: the data and the chains stay on the device, and each iteration writes a row of a record.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from hopscale.tune import Tuner, TunerState
 
 
 class Learner(NamedTuple):
-    """All that evolves. A checkpoint holds just this."""
+    """Everything that changes from iteration to iteration; checkpoints hold it."""
 
     network: Any
     average: Any
@@ -43,10 +43,10 @@ class Learner(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What training is made of. Arrays in it are arguments of the compiled iterations.
+    """What training needs. Its arrays are arguments of the compiled iterations.
 
-    `steps` is an array where the number of steps can vary without another compilation, and a
-    plain number where a device runs faster if it is compiled in.
+    `steps` is an array if the number of steps can vary without another compilation, and a plain
+    number where a device runs faster if it is compiled in.
     """
 
     key: Key[Array, ""]
@@ -68,7 +68,7 @@ class Training(NamedTuple):
         settings: PCD,
         any_steps: bool = False,
     ) -> "Training":
-        """Everything where the compiled iterations want it; `any_steps`: the number stays open."""
+        """Arguments of the compiled iterations; `any_steps` leaves the number of steps open."""
         static = jax.default_backend() != "cpu" and not any_steps
         return Training(
             key=key,
@@ -76,7 +76,7 @@ class Training(NamedTuple):
             base=model.base,
             kernel=kernel,
             tuner=tune.fitted(scale, kernel.scale_range(model)),
-            # What the compiled program does not depend on.
+            # Settings that the compiled program does not depend on are made the same for all runs.
             settings=dataclasses.replace(settings, steps=1, crisis=1.0, patience=1, limit=1.0),
             steps=settings.steps if static else jnp.asarray(settings.steps, jnp.int32),
             limit=jnp.asarray(settings.limit, jnp.float32),
@@ -84,7 +84,7 @@ class Training(NamedTuple):
 
 
 def optimizer(settings: PCD) -> optax.GradientTransformation:
-    """AdamW whose rate rises linearly, after clipping if that is asked for."""
+    """AdamW with linear warm-up of its rate, after clipping if that is asked for."""
 
     def rate(step):
         return settings.rate * jnp.minimum((step + 1) / max(settings.warmup, 1), 1.0)
@@ -94,11 +94,11 @@ def optimizer(settings: PCD) -> optax.GradientTransformation:
 
 
 def start(training: Training, model: EBM, key: Key[Array, ""]) -> Learner:
-    """Before the first iteration: chains drawn from the base, the average at the weights."""
+    """The state before training: chains drawn from the base, the average at the weights."""
     settings, network = training.settings, model.network
     scales = training.kernel.scale_range(model)
     return Learner(
-        # Copies, because the compiled iterations take their arguments over.
+        # Copies, because the compiled iterations take over the memory of their arguments.
         network=_copy(network),
         average=_copy(network),
         optimizer=optimizer(settings).init(trainable(network)),  # type: ignore[arg-type]
@@ -118,8 +118,8 @@ def advance(
     """Take a number of iterations, recording into rows 0, 1, ...; stop where training diverges.
 
     Returns:
-        The state (before the iteration that diverged, if one did), the records, how many
-        iterations were taken, that one included, and whether one diverged.
+        The state (before the iteration that diverged, if one did), the records, the number of
+        iterations taken, including that one, and whether one diverged.
     """
     training, iterations = fixed
     arrays, rest = eqx.partition(state, eqx.is_array)
@@ -180,7 +180,7 @@ def _iteration(training: Training, state: Learner) -> tuple[Learner, Array, Bool
 def walk(
     key: Key[Array, ""], training: Training, target: Target, x: State, tuner: TunerState
 ) -> tuple[State, TunerState, Float[Array, ""]]:
-    """Steps of all chains, each of which moves the scale; and their mean acceptance."""
+    """Move all chains, updating the scale at each step; returns their mean acceptance too."""
     kernel, steps = training.kernel, training.steps
     program = loop.Program(key=key, target=target, kernel=kernel, tuner=training.tuner)
     states = jax.vmap(lambda one: kernel.init(target, one))(x)
@@ -199,7 +199,7 @@ def walk(
 
 
 def _objective(network, base: Bernoulli, data: State, samples: State, penalty: float):
-    """The mean energy of data above that of samples, and all energies."""
+    """The mean energy of data minus that of samples, plus the penalty; and all energies."""
     energies = jax.vmap(EBM(network, base).energy)(jnp.concatenate([data, samples]))
     gap = jnp.mean(energies[: len(data)]) - jnp.mean(energies[len(data) :])
     return gap + 2 * penalty * jnp.mean(energies**2), energies
@@ -208,14 +208,14 @@ def _objective(network, base: Bernoulli, data: State, samples: State, penalty: f
 def _differences(x: State) -> Float[Array, ""]:
     r"""Half the mean number of sites in which two states differ, $\sum_i \bar x_i (1 - \bar x_i)$.
 
-    Never 0, so that data which are all the same do not divide by it.
+    Never 0, so that identical data cause no division by zero.
     """
     means = jnp.mean(x, axis=0, dtype=jnp.float32)
     return jnp.maximum(jnp.sum(means * (1.0 - means)), 1e-6)
 
 
 def _averaged(average, network, step, decay: float):
-    """A moving average of the weights, over fewer of them at first."""
+    """A moving average of the weights, over fewer iterations at first."""
     decay_now = jnp.minimum(decay, (1.0 + step) / (10.0 + step))
 
     def move(old, new):

@@ -13,7 +13,7 @@ from hopscale.validate import count, instance
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TILE = 0.55  # inches an image takes, at least
+TILE = 0.55  # least width of an image, in inches
 LINE = 1  # pixels between two images
 
 
@@ -22,7 +22,7 @@ def grid(images: ArrayLike, columns: int | None = None, title: str = "") -> "Fig
 
     Args:
         images: of shape (n, height, width); bits, or probabilities.
-        columns: how many in a row; unless said, a number that fills the last row if one is near.
+        columns: images in a row; by default a number that fills the last row, if one is near.
         title: above the grid.
 
     Returns:
@@ -32,10 +32,10 @@ def grid(images: ArrayLike, columns: int | None = None, title: str = "") -> "Fig
 
 
 def filters(rbm: RBM, number: int = 100, columns: int | None = None, title: str = "") -> "Figure":
-    """The weights of the hidden units that weigh most, one image each.
+    """The weights of the hidden units with the largest norms, one image each.
 
-    Red pixels switch the unit on, blue ones off; all share one scale, that of the 99.5th
-    percentile of what is shown.
+    Red pixels switch the unit on, blue ones off. All images share one colour scale, up to the
+    99.5th percentile of the weights shown.
     """
     instance("rbm", rbm, RBM, "hs.paper.rbm(400)")
     count("number", number, minimum=1)
@@ -85,7 +85,7 @@ def _layout(n: int, columns: int | None) -> tuple[int, int]:
 
 
 def _tiles(images: np.ndarray, rows: int, columns: int, line: float) -> np.ndarray:
-    """One large image: rows of images, with lines around them; nothing where there is none."""
+    """One large image: rows of images, with lines around them and nothing in empty places."""
     size = images.shape[1:]
     height, width = (side + LINE for side in size)
     large = np.full((rows * height + LINE, columns * width + LINE), np.nan)

@@ -1,11 +1,11 @@
 r"""Training restricted Boltzmann machines by contrastive divergence.
 
-The gradient of the log-likelihood is that of the free energy at data against that at draws from
-the model,
+The gradient of the log-likelihood contrasts the free energy at data with that at draws from the
+model,
 
 $$-\nabla F(x) + \mathbb E_{y \sim \pi} \nabla F(y),$$
 
-with y taken after `cd` steps of block Gibbs sampling: from the data (CD-k), or from where the
+where y is taken after `cd` steps of block Gibbs sampling, from the data (CD-k) or from where the
 last iteration left its chains (PCD).
 """
 
@@ -35,7 +35,7 @@ from hopscale.validate import as_key, count, fits, instance
 
 WEIGHT_SCALE = 0.02
 MARGIN = 0.01  # means of data are moved this far from 0 and 1, so that a bias is finite
-GAP_IMAGES = 5_000  # of each split behind the free-energy gap
+GAP_IMAGES = 5_000  # images of each split in the free-energy gap, at most
 
 RECORDED = ("reconstruction", "contrast")
 HISTORY: tuple[str, ...] = (*RECORDED, "free_energy_gap")
@@ -43,15 +43,15 @@ HISTORY: tuple[str, ...] = (*RECORDED, "free_energy_gap")
 
 @dataclasses.dataclass(frozen=True)
 class TrainedRBM:
-    """What training leaves.
+    """The result of training.
 
     Attributes:
         rbm: the model.
         history: by epoch: "reconstruction", the mean squared difference between an image and
-            what one step up and down makes of it; "contrast", mean F(data) - mean F(chains);
+            its reconstruction by one step up and down; "contrast", mean F(data) - mean F(chains);
             "free_energy_gap", mean F(valid) - mean F(train) at the end of the epoch.
-        epochs: finished epochs in all, before a resume too.
-        seconds: of this call.
+        epochs: all finished epochs, including those before a resume.
+        seconds: the time of this call.
         interrupted: whether Ctrl-C ended it; `rbm` is then as it was at that moment.
     """
 
@@ -110,10 +110,10 @@ def begin(recipe: RBMRecipe, data: DataSet) -> Learner:
 
 
 class RBMTraining:
-    """Epochs as a `host.Job`, from where a learner is; `save` is called after each.
+    """Epochs as a `host.Job`, continuing a learner; `save` is called after each.
 
-    An epoch is one pass over the training images, in random order; grey levels become bits again
-    in each. Images left over after the last full batch are left out of the epoch.
+    An epoch is one pass over the training images in random order; grey levels become new bits in
+    each. Images left over after the last full batch are not used in the epoch.
     """
 
     def __init__(self, recipe: RBMRecipe, data: DataSet, learner: Learner, epochs: int, save=None):
@@ -143,7 +143,7 @@ class RBMTraining:
         if self.done == 0:
             self._begin_epoch()
         recipe, learner, span = self.recipe, self.learner, (self.done, self.done + steps)
-        # Another rate or seed is another argument, not another program.
+        # A different rate or seed is a different argument, not a different program.
         fixed = (recipe.cd, recipe.batch, recipe.persistent)
         rate = jnp.asarray(recipe.rate, learner.rbm.dtype)
         carry = (learner.rbm, learner.optimizer, learner.chains)
@@ -193,11 +193,11 @@ def train_rbm(
     """Train an RBM by contrastive divergence.
 
     Args:
-        data: what to learn from.
-        recipe: how; `RBMRecipe()` unless said.
-        epochs: how many in all, those before a resume included.
-        file: for the model and all it takes to go on, written after each epoch.
-        resume: go on from the file: the same run as without a break, bit for bit.
+        data: the images to learn from.
+        recipe: how to train; `RBMRecipe()` by default.
+        epochs: the number of epochs in all, including those before a resume.
+        file: for the model and everything needed to resume, written after each epoch.
+        resume: continue from the file; the run is the same as without a break, bit for bit.
         progress: show a progress bar where there is a terminal.
 
     Raises:
@@ -241,9 +241,9 @@ def train_rbm(
 
 
 def free_energy_gap(rbm: RBM, data: DataSet) -> float:
-    """Mean free energy of validation images above that of training images: grows as it overfits.
+    """Mean free energy of validation images minus that of training images; grows with overfitting.
 
-    Of the first 5,000 of each at most.
+    Takes the first 5,000 images of each at most.
     """
     train, valid = (
         _mean_free_energy(rbm, jnp.asarray(data.binarized(0, split)[:GAP_IMAGES]))

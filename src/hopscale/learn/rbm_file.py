@@ -1,4 +1,4 @@
-"""An RBM in training as a file: the model, and all it takes to go on bit for bit."""
+"""An RBM in training as a file: the model, and everything needed to resume bit for bit."""
 
 import dataclasses
 import platform
@@ -27,11 +27,11 @@ class RBMRecipe:
 
     Attributes:
         hidden: hidden units.
-        cd: k, steps of block Gibbs sampling an iteration.
+        cd: k, steps of block Gibbs sampling per iteration.
         persistent: chains go on from iteration to iteration (PCD) instead of starting at data.
-        batch: images an iteration, and chains.
+        batch: images, and chains, per iteration.
         rate: Adam's learning rate.
-        seed: of weights, order, bits and chains.
+        seed: for weights, order, bits and chains.
     """
 
     hidden: int = 400
@@ -51,7 +51,7 @@ class RBMRecipe:
 
 
 class Learner(NamedTuple):
-    """What evolves: the model, its optimizer, the chains of PCD, and what is behind them."""
+    """Everything that changes: the model, its optimizer, the chains of PCD, and the progress."""
 
     rbm: RBM
     optimizer: Any
@@ -84,12 +84,12 @@ def _named(learner: Learner) -> dict[str, Any]:
 
 
 def exclusive(path: Path):
-    """A context in which no other run can train into the file; its `InUseError` says who."""
+    """A context in which no other run can train into the file; `InUseError` says who does."""
     return files.exclusive(f"{path}.lock", str(path))
 
 
 def enter(path: Path, resume: bool, recipe: RBMRecipe, data: DataSet, fresh: Learner) -> Learner:
-    """Where training begins: afresh, or where the file left it."""
+    """The learner that training starts from: a fresh one, or the one in the file."""
     files.check_writable(path, overwrite=True)
     if path.exists() and not resume:
         raise FileExistsError(f"{path} exists: resume it, or give another file.")
@@ -149,7 +149,7 @@ def command(recipe: RBMRecipe, data: DataSet, epochs: int) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers depend on."""
+    """The versions of the software that the numbers depend on."""
     import optax
 
     import hopscale

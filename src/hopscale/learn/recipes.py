@@ -1,16 +1,16 @@
-"""What a deep EBM is trained with where nothing is said: by the size of the images."""
+"""Default recipes for training a deep EBM, by the size of the images."""
 
 import dataclasses
 import math
 
 from hopscale.learn.settings import PCD
 
-SMALL_SITES = 256  # up to which images are small
+SMALL_SITES = 256  # images with at most as many are small
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A network, for how long it learns, and how."""
+    """A network, for how many iterations it learns, and with which settings."""
 
     network: str
     start: str  # of the weights

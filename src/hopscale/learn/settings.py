@@ -1,4 +1,4 @@
-"""How a model learns by persistent contrastive divergence: settings, checked."""
+"""Settings of persistent contrastive divergence, checked."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from hopscale.validate import count, number
 
 @dataclasses.dataclass(frozen=True)
 class PCD:
-    r"""How to learn by persistent contrastive divergence.
+    r"""Settings of persistent contrastive divergence.
 
     An iteration minimises, over a batch of data $x_i$ and chains $y_i$,
 
@@ -15,21 +15,21 @@ class PCD:
 
     Attributes:
         steps: Metropolis-Hastings steps of each chain in an iteration.
-        batch: B, states of the data in an iteration, and chains.
+        batch: B, the number of states of the data, and of chains, in an iteration.
         rate: Adam's learning rate, reached linearly over the first `warmup` iterations.
         buffer: chains in the replay buffer.
-        restart: the probability that a chain starts again from the base when it is taken.
-        clip: the largest norm of a gradient; longer ones are shortened to it. 0: none.
-        penalty: $\lambda$, on the squares of the energies.
+        restart: the probability that a chain restarts from the base when it is taken.
+        clip: the largest norm of a gradient; larger ones are scaled down to it. 0: no clipping.
+        penalty: $\lambda$, the weight of the squared energies.
         weight_decay: of AdamW.
         average: the decay of the moving average of the weights that becomes the model.
         crisis: a crisis begins when |mean f(data) - mean f(samples)|, averaged over 10 iterations,
-            exceeds it, in nats.
-        patience: training has diverged when a crisis is not over after that many iterations.
-        limit: training has diverged when |mean f(data) - mean f(samples)| exceeds it. Beyond the
+            exceeds this, in nats.
+        patience: training has diverged when a crisis is not over after this many iterations.
+        limit: training has diverged when |mean f(data) - mean f(samples)| exceeds this. Beyond the
             default, 2^24, energies in single precision differ by more than one nat or not at all.
 
-    `hopscale.learn.health` says what these words mean. The defaults are those of Grathwohl et al.
+    `hopscale.learn.health` defines these words. The defaults are those of Grathwohl et al.
     (2021), for images of 28 x 28 and 50,000 iterations.
     """
 

@@ -1,4 +1,4 @@
-"""What training an energy-based model leaves."""
+"""The result of training an energy-based model."""
 
 import dataclasses
 from pathlib import Path
@@ -13,21 +13,21 @@ from hopscale.target import State
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """What training leaves.
+    """The result of training.
 
     Attributes:
-        model: with the average of the weights.
-        last: with the weights of the last iteration.
-        samples: the replay buffer, where the chains are.
-        scale: the kernel's scale at the end; None for kernels without.
+        model: the model with the average of the weights.
+        last: the model with the weights of the last iteration.
+        samples: the replay buffer, the present states of the chains.
+        scale: the kernel's scale at the end; None for kernels without a scale.
         history: by iteration: "gap" (mean f(data) - mean f(samples)), "energy_data",
             "energy_samples", "acceptance", "scale", "gradient" (its norm), "variety" (of the
             samples, over that of the data).
-        crises: stretches in which the gap was open; the last one may still be
+        crises: stretches in which the gap was open; the last one may still be open
             (`hopscale.learn.health`).
-        iterations: taken in all, before a resume too.
-        seconds: of this call's iterations, without compiling.
-        compile_seconds: of this call.
+        iterations: all iterations taken, including those before a resume.
+        seconds: the time of this call's iterations, without compilation.
+        compile_seconds: the time of this call's compilation.
         checkpoint: the last one written, if a directory was given.
         interrupted: whether Ctrl-C ended it.
     """

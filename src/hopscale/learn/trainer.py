@@ -19,8 +19,8 @@ from hopscale.learn.settings import PCD
 from hopscale.learn.trained import Trained
 
 ROWS = 4096  # iterations in one chunk, at most
-LONG_HOURS = 12.0  # of training that is to come, which its user should know of
-SPEED_SECONDS = 5.0  # after which the speed is known
+LONG_HOURS = 12.0  # of training to come, beyond which the user is warned
+SPEED_SECONDS = 5.0  # of training, after which its speed is known
 
 
 class SlowTrainingWarning(UserWarning):
@@ -35,13 +35,13 @@ class Trainer:
         self.iterations, self.every = iterations, iterations
         self.history: list[np.ndarray] = []
         self.done, self.first, self.seconds, self.compile_seconds = 0, 0, 0.0, 0.0
-        self.said = False  # how long it will take
+        self.said = False  # how long training will take
         self.fingerprint: dict[str, Any] = {}
         self.notes: dict[str, Any] = {}
         self.directory: Path | None = None
         self.checkpoint: Path | None = None
         self.saved: int | None = None
-        self.good: Path | None = None  # the last checkpoint that is not of a crisis
+        self.good: Path | None = None  # the last checkpoint written outside a crisis
         self.health = Health(settings.crisis, settings.limit, settings.patience)
 
     # -- Checkpoints. ----------------------------------------------------------------------------
@@ -49,7 +49,7 @@ class Trainer:
     def enter(
         self, directory: Path, resume: bool, every: int, fingerprint: dict, notes: dict
     ) -> None:
-        """Use a directory for checkpoints; go on from the newest if asked."""
+        """Use a directory for checkpoints; continue from the newest if asked."""
         files.remove_leftovers(directory)
         self.directory, self.every = directory, every
         self.fingerprint, self.notes = fingerprint, notes
@@ -61,7 +61,7 @@ class Trainer:
             )
 
     def restore(self, found: Stored) -> None:
-        """Take up the state of a checkpoint."""
+        """Restore the state of a checkpoint."""
         self.state = packing.unpacked(found, self.state)
         self.history = [found.arrays["history"]]
         self.done = self.first = int(found.about["step"])
@@ -92,7 +92,7 @@ class Trainer:
         return "training", self.done
 
     def room(self) -> int:
-        """Iterations until the end, the next checkpoint, or the records are full."""
+        """Iterations until the end, the next checkpoint, or full records."""
         left = max(self.iterations - self.done, 0)
         return min(left, self.every - self.done % self.every, ROWS)
 
@@ -123,7 +123,7 @@ class Trainer:
         }
 
     def forecast(self, minutes: float | None) -> bool:
-        """Say early if training will take very long; True, for it goes on."""
+        """Warn early if training will take very long; True, since training goes on."""
         taken = self.done - self.first
         if self.said or self.seconds < SPEED_SECONDS or not taken:
             return True
@@ -141,23 +141,23 @@ class Trainer:
             )
         return True
 
-    # -- How. ------------------------------------------------------------------------------------
+    # -- Internals. ------------------------------------------------------------------------------
 
     def compile(self) -> None:
-        """Compile, taking no iteration."""
+        """Compile without taking an iteration."""
         began = time.perf_counter()
         self.records = jnp.zeros((ROWS, len(RECORDED)), jnp.float32)
         self._call(0)
         self.compile_seconds = time.perf_counter() - began
 
     def _call(self, iterations: int) -> int:
-        """How many were taken: fewer where numbers are not finite or beyond the limit."""
+        """Take iterations and count them: fewer if numbers are not finite or beyond the limit."""
         fixed = (self.training, jnp.asarray(iterations, jnp.int32))
         self.state, self.records, taken, _ = pcd.advance(fixed, self.state, self.records)
         return int(taken)
 
     def _error(self, trouble: Trouble) -> Exception:
-        """Says what came of training, and what to do."""
+        """The error that says why training failed, and what to do."""
         error = trouble.error
         where = (
             "No good checkpoint was written."
@@ -182,7 +182,7 @@ class Trainer:
         return np.concatenate([np.zeros((0, len(RECORDED)), np.float32), *self.history])
 
     def result(self, interrupted: bool) -> Trained:
-        """Everything the user gets."""
+        """The result for the user."""
         base, kernel = self.training.base, self.training.kernel
         model = EBM(self.state.average, base)
         has_scale = kernel.scale_range(model) is not None

@@ -1,6 +1,6 @@
-"""Learning an energy-based model: the host's side, with checkpoints.
+"""Training an energy-based model: the host's side, with checkpoints.
 
-`host.drive` calls the compiled iterations for a chunk at a time. Chunks do not show in results.
+`host.drive` calls the compiled iterations in chunks, which do not affect results.
 """
 
 import contextlib
@@ -48,41 +48,43 @@ def train_ebm(
     any_steps: bool = False,
     sampler: Kernel | None = None,
 ) -> Trained:
-    """Learn the network of a model by persistent contrastive divergence.
+    """Train the network of a model by persistent contrastive divergence.
 
     Args:
-        model: the network with its first weights, and the base.
-        data: states along the first axis: bits, or grey levels (uint8) drawn as bits each time
-            they are used. An array of uint8 that holds only 0 and 1 holds bits.
-        iterations: in all, those before a resume included.
-        kernel: any; `LBP("sqrt")` unless said.
-        scale: `Tuned()` unless said: tuned at every step and carried from iteration to
-            iteration. `Fixed(1)` for the literature's single-site steps.
-        settings: everything else, see `PCD`.
+        model: the network with its initial weights, and the base.
+        data: states along the first axis: bits, or grey levels (uint8), from which new bits are
+            drawn each time. A uint8 array that holds only 0 and 1 is taken as bits.
+        iterations: the number in all, including those before a resume.
+        kernel: any kernel; `LBP("sqrt")` by default.
+        scale: by default `Tuned()`, tuned at every step and carried from iteration to iteration.
+            `Fixed(1)` gives the literature's single-site steps.
+        settings: all other settings; see `PCD`.
         key: a seed or a JAX key. The same key gives the same weights, bit for bit on a CPU; on a
             GPU, if its convolutions are deterministic.
         directory: where checkpoints go; None writes none.
-        resume: go on from the newest good checkpoint in the directory.
+        resume: continue from the newest good checkpoint in the directory.
         every: iterations between two checkpoints. One more is written at the end.
-        minutes: end after that long, compiling included, if iterations have not ended it. At least
-            one iteration is taken.
-        notes: stored in the checkpoints, to read them by; a run with other notes is another run.
+        minutes: end after this time, including compilation, if the iterations have not ended
+            before. At least one iteration is taken.
+        notes: stored in the checkpoints, for reading them later. A run with other notes is another
+            run.
         progress: show a progress bar where there is a terminal.
-        chunk: iterations between two looks at the run. None: about a second.
-        any_steps: compile for any number of steps, where models with many are trained in turn.
-            Otherwise a GPU gets a program for this number, and is a little faster.
+        chunk: iterations that the device takes between two checks by the host. None: about a
+            second of them.
+        any_steps: compile for any number of steps, for when models with different numbers are
+            trained in turn. Otherwise a GPU gets a program for this number, a little faster.
         sampler: another name for `kernel`.
 
     Raises:
         ValueError, TypeError, MemoryError: for arguments that cannot work, before any iteration.
-        DivergedError, CollapsedError: training came to nothing; `.reason` says how, in the words
-            of `hopscale.learn.health`, and the message names the last good checkpoint. A crisis
-            that ends raises nothing: `Trained.crises` tells of it.
+        DivergedError, CollapsedError: training failed; `.reason` says how, in the words of
+            `hopscale.learn.health`, and the message names the last good checkpoint. A crisis that
+            ends raises nothing; `Trained.crises` lists it.
         CheckpointError: the checkpoints are damaged or of another run.
-        SlowTrainingWarning: a warning, a few seconds after the beginning: it will take more than
-            half a day on this device.
+        SlowTrainingWarning: a warning after a few seconds, if training will take more than half a
+            day on this device.
         Interrupted: after Ctrl-C or SIGTERM, and after a last checkpoint: a KeyboardInterrupt with
-            what training left, as `.partial`.
+            the result so far as `.partial`.
     """
     began = time.perf_counter()
     settings = PCD() if settings is None else settings
@@ -107,7 +109,7 @@ def train_ebm(
             progress=progress,
             minutes=None if minutes is None else minutes - (time.perf_counter() - began) / 60,
             save=None if directory is None else trainer.save,
-            save_seconds=float("inf"),  # by iterations instead
+            save_seconds=float("inf"),  # checkpoints are written by iterations
             tell=lambda _: trainer.forecast(minutes),
         )
     trained = trainer.result(interrupted=outcome == "interrupted")
@@ -122,7 +124,7 @@ def train_ebm(
 
 
 def _check(model, data, settings, iterations, every, minutes, chunk) -> np.ndarray:
-    """Raise for arguments that cannot work; the data, as they are learnt from."""
+    """Raise for arguments that cannot work; return the data in the form used for training."""
     instance("model", model, EBM, "hs.learn.EBM(network, base)")
     instance("settings", settings, PCD, "hs.learn.PCD(steps=40)")
     if not jax.tree.leaves(trainable(model.network)):

@@ -1,4 +1,4 @@
-"""What users give to a model, checked: columns, a response, sizes, priors and names."""
+"""Checks of what users pass to a model: columns, a response, sizes, priors and names."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ import scipy.special
 
 from hopscale.validate import count, number
 
-MOST_VARIABLES = 50  # in a model, unless said
+MOST_VARIABLES = 50  # in a model, by default
 
 
 def standardised(columns: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Columns and response centred and of length 1, as wide as JAX allows."""
+    """Columns and response centred and of length 1, in the widest floats JAX allows."""
     dtype = jax.dtypes.canonicalize_dtype(float)
     try:
         columns, y = np.asarray(columns, np.float64), np.asarray(y, np.float64)

@@ -1,4 +1,4 @@
-"""What runs find out about models: which columns belong, and which models are probable."""
+"""What runs say about models: which columns belong, and which models are probable."""
 
 from typing import NamedTuple
 
@@ -27,9 +27,9 @@ class RankedModel(NamedTuple):
 class Inclusion(Recorder):
     r"""The mean over draws of $P(\gamma_j = 1 \mid \text{all other columns})$, for every j.
 
-    Its mean is the inclusion probability, and it varies less than the bit itself: log-ratios
-    tell it for columns that did not move. For any target of bits with exact ratios. Where a model
-    says that it is not sure of a log-ratio, as of columns that repeat others in single precision,
+    Its mean is the inclusion probability. It varies less than the bit itself, because log-ratios
+    also give it for columns that did not move. It works for any target of bits with exact ratios.
+    If a model marks a log-ratio as not sure, as for columns that repeat others in single precision,
     the bit itself is averaged; its mean is the same.
     """
 
@@ -43,7 +43,7 @@ class Inclusion(Recorder):
         turned = jnp.where(states.x == 1, -states.log_ratios, states.log_ratios)
         chance = jax.nn.sigmoid(turned)
         sure = getattr(states.evaluation.cache, "sure", None)
-        if sure is not None:  # which depends on the other columns alone
+        if sure is not None:  # `sure` depends on the other columns only
             chance = jnp.where(sure, chance, states.x.astype(chance.dtype))
         added = chance - lost
         after = total + added

@@ -5,30 +5,32 @@ Columns $x_j$ and the response y are of length 1, and $\lambda > 0$ is added to 
 $$A = X_\gamma^\top X_\gamma + \lambda I, \quad \hat\beta = A^{-1} X_\gamma^\top y, \quad
   P = I - X_\gamma A^{-1} X_\gamma^\top, \quad \text{rss} = y^\top P y.$$
 
-Kept is a factor W of the inverse, $A^{-1} = W W^\top$: if columns only enter, the inverse of the
-Cholesky factor of A. With $u = W^\top X_\gamma^\top y$ the coefficients are $\hat\beta = W u$.
+A fit keeps a factor W of the inverse, $A^{-1} = W W^\top$. If columns only enter, W is the inverse
+of the Cholesky factor of A. With $u = W^\top X_\gamma^\top y$ the coefficients are
+$\hat\beta = W u$.
 
-Column m enters as one more column $\omega$ of W, and leaves likewise:
+When column m enters, W gains a column $\omega$; when it leaves, W loses one:
 
-- It enters with $\omega = (e_m - c) / \sqrt d$, where $c = A^{-1} X_\gamma^\top x_m$ and
+- Entering adds $\omega = (e_m - c) / \sqrt d$, where $c = A^{-1} X_\gamma^\top x_m$ and
   $d = |x_m - X_\gamma c|^2 + \lambda |e_m - c|^2$.
-- To leave, W is turned by a Householder reflection H of its columns, which leaves $W W^\top$ as it
-  is, so that its row m has one entry only; the column $\omega$ with this entry is taken away.
+- To remove one, a Householder reflection H of the columns of W, which does not change $W W^\top$,
+  leaves row m of W with a single entry. The column $\omega$ with this entry is then dropped.
 
-The product that gives c is taken once more, for what is missing of it by the columns themselves:
-without that, errors of W grow as columns that repeat others come and go.
+The product that gives c is taken a second time, for the residual of c by the columns themselves.
+Without this, errors of W grow as columns that repeat others enter and leave.
 
-Nothing is subtracted from the inverse itself, so that columns which nearly repeat each other lose
-no more digits than $\sqrt \lambda$ costs. With $r = X_\gamma \omega$ and $\alpha = r^\top y$ a
-column that enters changes
+Nothing is subtracted from the inverse itself, so columns that nearly repeat each other lose no more
+digits than $\sqrt \lambda$ costs. With $r = X_\gamma \omega$ and $\alpha = r^\top y$, a column that
+enters changes
 
 $$y - X_\gamma \hat\beta \text{ by } -\alpha r, \quad q_j = x_j^\top P x_j \text{ by }
   -(x_j^\top r)^2, \quad z_j = x_j^\top P y \text{ by } -\alpha\, x_j^\top r$$
 
-and $\log \det A$ by $\log d$; one that leaves turns these signs, with $d = (A^{-1})_{mm}^{-1}$.
+and $\log \det A$ by $\log d$. A column that leaves reverses these signs, with
+$d = (A^{-1})_{mm}^{-1}$.
 
-At most K columns are in use: matrices are K x K, their unused rows and columns zero. Plain
-operations only, and never anything p x p.
+At most K columns are in use: matrices are K x K, with zeros in unused rows and columns. Only plain
+operations are used, and nothing is ever p x p.
 """
 
 from typing import NamedTuple
@@ -41,7 +43,7 @@ PRECISE = jax.lax.Precision.HIGHEST
 
 
 class Fit(NamedTuple):
-    """Least squares on the columns in use; `columns` holds p in slots that are free.
+    """Least squares on the columns in use; `columns` holds p in free slots.
 
     Row and column s of `factor` W and entry s of `projection` u are those of slot s.
     """
@@ -62,12 +64,12 @@ class Fit(NamedTuple):
         return jnp.sum(self.factor**2, axis=1)
 
     def rss(self, ridge: Float[Array, ""]) -> Float[Array, ""]:
-        """What is not explained, and what the ridge adds to it."""
+        """The unexplained sum of squares, and what the ridge adds to it."""
         return jnp.sum(self.residual**2) + ridge * jnp.sum(self.coefficients**2)
 
 
 class Change(NamedTuple):
-    """What every column has to know of one that enters (sign 1), leaves (-1) or stays (0)."""
+    """How a column that enters (sign 1), leaves (-1) or stays (0) changes every column."""
 
     direction: Float[Array, " n"]
     amount: Float[Array, ""]
@@ -75,7 +77,7 @@ class Change(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """For every column: the squared length and the product with y that others leave of it."""
+    """For every column, the squared length and the product with y that others leave of it."""
 
     q: Float[Array, " p"]
     z: Float[Array, " p"]
@@ -99,10 +101,10 @@ def change(
     column: Int[Array, ""],
     active: Bool[Array, ""],
 ) -> tuple[Fit, Change]:
-    """Let a column in if it is out, and out if it is in; nothing unless `active`.
+    """Add a column if it is out, and remove it if it is in; do nothing unless `active`.
 
-    `rows` are the columns of X, each a row. Where there is no free slot the size grows past K,
-    and the rest means nothing.
+    `rows` holds the columns of X as rows. If there is no free slot, the size grows past K and the
+    rest is meaningless.
     """
     p, slots = len(rows), fit.columns.size
     here = fit.columns == column
@@ -112,12 +114,12 @@ def change(
     in_use = rows.at[fit.columns].get(mode="fill", fill_value=0.0)  # (K, n)
     x = jnp.where(leaves, 0.0, rows[column])
     row = fit.factor[slot]
-    inverse = jnp.sum(row**2)  # of A, on the diagonal
-    v = row + jnp.where(row[slot] < 0, -1.0, 1.0) * jnp.sqrt(inverse) * one  # nothing cancels
+    inverse = jnp.sum(row**2)  # the diagonal entry of the inverse of A
+    v = row + jnp.where(row[slot] < 0, -1.0, 1.0) * jnp.sqrt(inverse) * one  # no cancellation
     by = 2.0 / jnp.where(leaves, jnp.sum(v**2), 1.0)  # H = I - by v v'
-    # One product with W either way: c as it enters, W v as it leaves.
+    # One product with W either way: c if the column enters, W v if it leaves.
     c = _dot(fit.factor, jnp.where(leaves, v, _dot(_dot(in_use, x), fit.factor)))
-    # Once more for what is missing of c, so that errors of W do not grow from column to column.
+    # A second product for the residual of c, so that errors of W do not grow from column to column.
     missing = jnp.where(leaves, 0.0, _dot(in_use, x - _dot(c, in_use)) - ridge * c)
     c = c + _dot(fit.factor, _dot(missing, fit.factor))
     omega = jnp.where(leaves, fit.factor[:, slot] - by * v[slot] * c, one - c)
@@ -143,13 +145,13 @@ def change(
 
 
 def change_columns(rows: Float[Array, "p n"], columns: Columns, change: Change) -> Columns:
-    """What a column that enters or leaves does to every column: one product with X."""
+    """Update every column for one that enters or leaves: one product with X."""
     w = _dot(rows, change.direction)
     return Columns(q=columns.q - change.sign * w**2, z=columns.z - change.sign * change.amount * w)
 
 
 def all_columns(rows: Float[Array, "p n"], fit: Fit) -> Columns:
-    """The same for every column from scratch: a product of X with the columns in use."""
+    """`Columns` from scratch: a product of X with the columns in use."""
     in_use = rows.at[fit.columns].get(mode="fill", fill_value=0.0)
     explained = _dot(_dot(rows, in_use.T), fit.factor)  # (p, K)
     q = jnp.sum(rows**2, axis=1) - jnp.sum(explained**2, axis=1)

@@ -18,14 +18,14 @@ from hopscale.record import MeanAndError
 from hopscale.target import Evaluation, State, Target
 from hopscale.validate import number
 
-PRECISE = 1e5  # units of rounding, which updates add up, for a log-ratio good to half a percent
+PRECISE = 1e5  # rounding units, which updates accumulate, for a log-ratio good to half a percent
 
 
 class GPrior(NamedTuple):
     r"""Zellner's prior, $\beta_\gamma \sim N(0, g \sigma^2 (X_\gamma^\top X_\gamma)^{-1})$.
 
     Args:
-        g: None for the number of observations, as much information as one of them holds.
+        g: None for the number of observations: as much information as one of them holds.
     """
 
     g: float | None = None
@@ -42,11 +42,11 @@ class Slab(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a chain carries along: the fit, what is left of every column, and how good that is.
+    """What a chain carries: the fit, what is left of every column, and how precise that is.
 
     Attributes:
         sure: whether the log-ratio of a column is precise. What others leave of a column is a
-            difference, and of one that nearly repeats others little but rounding.
+            difference; for a column that nearly repeats others it is mostly rounding error.
     """
 
     fit: Fit
@@ -60,8 +60,8 @@ class VariableSelection(Target):
     $$y = \mu + X_\gamma \beta_\gamma + \epsilon, \quad \epsilon \sim N(0, \sigma^2), \quad
       p(\mu, \sigma^2) \propto 1 / \sigma^2,$$
 
-    a bit $\gamma_j$ a column; y and the columns are centred, columns scaled to variance 1. With
-    k columns in the model and $R^2_\gamma$ explained, up to a constant,
+    with a bit $\gamma_j$ for each column. y and the columns are centred, and the columns are scaled
+    to variance 1. With k columns in the model, which explain $R^2_\gamma$, up to a constant,
 
     $$\log p(y \mid \gamma) = -\tfrac{k}{2} \log(1 + g)
       - \tfrac{n - 1}{2} \log\left(1 - \tfrac{g}{1 + g} R^2_\gamma\right) \quad \text{(g-prior)},$$
@@ -70,26 +70,26 @@ class VariableSelection(Target):
       - \tfrac{n - 1}{2} \log\left(y^\top (I + v X_\gamma X_\gamma^\top)^{-1} y\right)
       \quad \text{(slabs)}.$$
 
-    The ratios of all p neighbours are exact and come at once: what each column would add, from
-    what the others leave of it, and what each would be missed. A change of one column is an
-    update of rank one and one product with X; nothing is ever p x p.
+    The ratios of all p neighbours are exact and computed together: what each column outside the
+    model would add, from what the others leave of it, and what each column inside would take away.
+    Changing one column is a rank-one update and one product with X; nothing is ever p x p.
 
     Args:
-        X: observations by columns, (n, p); a pandas table gives names too.
+        X: observations by columns, (n, p); a pandas table provides names too.
         y: the response, (n,).
         prior: `GPrior(g)` or `Slab(variance)`.
         inclusion: the prior probability of a column, or (a, b): that probability is itself
             Beta(a, b), so that k is beta-binomial. (1, 1), the default, makes all sizes k equally
             likely.
         max_size: models of more columns have probability 0. None: 50, or what p and n allow.
-        names: of the columns.
+        names: the names of the columns.
     """
 
     rows: Float[Array, "p n"]
     y: Float[Array, " n"]
     log_prior: Float[Array, " sizes"]  # of sizes 0 ... K, and -inf beyond
     shrinkage: Float[Array, ""]  # g / (1 + g); 1 for slabs
-    penalty: Float[Array, ""]  # of each column, beside the determinant
+    penalty: Float[Array, ""]  # of each column, besides the determinant
     ridge: Float[Array, ""]
     slabs: bool = eqx.field(static=True)
     max_size: int = eqx.field(static=True)
@@ -125,7 +125,7 @@ class VariableSelection(Target):
         else:
             g = float(n) if prior.g is None else prior.g
             number("g", g, 0.0, np.inf, "()")
-            # Columns that repeat others would divide by zero.
+            # Without a ridge, columns that repeat others would divide by zero.
             ridge = 1e-5 if self.dtype == jnp.float32 else 1e-11
             shrinkage, penalty = g / (1.0 + g), 0.5 * np.log1p(g)
         self.ridge, self.shrinkage, self.penalty = (
@@ -165,7 +165,7 @@ class VariableSelection(Target):
         return self._given(fit, regression.all_columns(self.rows, fit))
 
     def _fit(self, x: State) -> Fit:
-        """Least squares on the columns of a model, one after the other."""
+        """Least squares on the columns of a model, added one after the other."""
         (columns,) = jnp.nonzero(x, size=self.max_size, fill_value=-1)
         size = jnp.sum(x, dtype=jnp.int32)
 
@@ -193,8 +193,8 @@ class VariableSelection(Target):
             return fit, columns
 
         fit, columns = jax.lax.fori_loop(0, length, one, (fit, columns))
-        # More than 2 K changed columns make too large a model; repeated draws of as many are
-        # refused too, on the way forth as on the way back.
+        # More than 2 K changed columns make too large a model. As many repeated draws are rejected
+        # too, forwards and backwards alike.
         size = jnp.sum(apply(x, move), dtype=jnp.int32)
         size = jnp.where(move.choice.length > sites.size, self.max_size + 1, size)
         return self._given(fit._replace(size=size), columns)
@@ -243,7 +243,7 @@ class VariableSelection(Target):
         return ratios, left.at[fit.columns].set(1.0 / diagonal, mode="drop")
 
     def _log_rss(self, rss):
-        """Half of n - 1 times the log of what is not explained, after shrinkage."""
+        """(n - 1) / 2 times the log of what is not explained, after shrinkage."""
         left = 1.0 - self.shrinkage * (1.0 - rss)
         tiny = jnp.finfo(self.dtype).eps
         return 0.5 * (self.y.size - 1) * jnp.log(jnp.maximum(left, tiny))
@@ -271,7 +271,7 @@ class VariableSelection(Target):
     def inclusion(self, run) -> dict[str, tuple[float, float]]:
         """The posterior probability of each column and its standard error, largest first.
 
-        Of a run with `record=hs.models.Inclusion()`, or `hs.record.SiteMeans()`.
+        Needs a run with `record=hs.models.Inclusion()`, or `hs.record.SiteMeans()`.
         """
         found = [r for r in run.recorded.values() if isinstance(r, MeanAndError)]
         if not found:

@@ -1,8 +1,8 @@
 """The paper's target distributions (its Appendix C).
 
 Each comes in three configurations, C1 (smooth), C2 and C3 (sharp). Where the paper's text and
-its tables describe different models, an argument chooses; the default is the one behind the
-tables, except for the FHMM, where it is the model as written.
+its tables describe different models, an argument chooses between them. The default is the model
+behind the tables, except for the FHMM, where it is the model as written.
 """
 
 from typing import Any
@@ -34,8 +34,8 @@ def bernoulli(size: int, config: str = "C2", key: Any = 0, spacing: str = "rando
         size: the number of sites N; the paper has 100, 800, 6400.
         config: "C1", p in [0.25, 0.75]; "C2", [0.15, 0.85]; "C3", [0.05, 0.95].
         key: a seed or JAX key for p.
-        spacing: "random" draws p; "even" spaces it evenly, which takes the luck of the draw out
-            of a comparison.
+        spacing: "random" draws p; "even" spaces it evenly, so that a comparison does not
+            depend on the draw.
     """
     _check(config, spacing=(spacing, ("random", "even")))
     _check_size(size)
@@ -57,11 +57,12 @@ def identical(size: int, p: float) -> Bernoulli:
 def nearly_fair(size: int, beta: float, key: Any = 0, epsilon: float = 0.1) -> Bernoulli:
     r"""Independent bits whose p approach 1/2 as $N^{-\beta}$: the targets of Theorem 2.
 
-    |p_i - 1/2| is uniform on $(\epsilon, 1/2 - \epsilon)\, N^{-\beta}$, either side as likely.
+    |p_i - 1/2| is uniform on $(\epsilon, 1/2 - \epsilon)\, N^{-\beta}$, with either side equally
+    likely.
 
     Args:
         size: the number of sites N.
-        beta: how fast; 0 leaves p spread over a fixed range.
+        beta: how fast they approach 1/2; 0 leaves p spread over a fixed range.
         key: a seed or JAX key for p.
         epsilon: keeps p away from both ends of that range, inside (0, 1/4).
     """
@@ -81,8 +82,8 @@ def ising(
 
     Args:
         size: the lattice's side; the paper has 20, 50, 100.
-        config: "C1", field from (-0.2, 0.4) inside, (-0.4, 0.2) outside, coupling 0.1; "C2", 1.5
-            times and "C3" twice as strong.
+        config: "C1", field from (-0.2, 0.4) inside, (-0.4, 0.2) outside, coupling 0.1; "C2" is
+            1.5 times and "C3" twice as strong.
         key: a seed or JAX key for the field.
         sign: of the coupling. The text has "-", the tables follow from "+".
         disc: "half", a disc of half the lattice's area; "text", the stated radius, which covers
@@ -167,7 +168,7 @@ def _chains(key, shape: tuple[int, int], stay: float, first: float, axis: str):
 
 
 def _check_size(size: int, sites_per_size: int = 1) -> None:
-    """Raise for more sites than this machine can hold numbers for."""
+    """Raise if numbers for all sites do not fit into memory."""
     count("size", size, minimum=1)
     # A number for each site, and two more while the instance is made.
     fits(f"an instance of size {size:,}", 12 * size * sites_per_size, "Use a smaller size.")

@@ -23,7 +23,7 @@ PACKED = "the paper's RBMs"
 
 
 def load(size: int, ratios: str) -> RBM:
-    """The shipped RBM with that number of hidden units; weights of half precision, widened."""
+    """The shipped RBM with this number of hidden units, widened from half precision."""
     arrays = _shipped()
     weights, visible, hidden = (arrays[f"{name}_{size}"].astype(np.float32) for name in PARAMETERS)
     return RBM(weights, visible, hidden, ratios=ratios)

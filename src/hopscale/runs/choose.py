@@ -1,7 +1,6 @@
-"""Which kernel for which target, where nobody said.
+"""The kernel that suits a target, if none was given.
 
-The rules are those of measurements, `benchmarks/samplers.py`, on CPUs and on a GPU: see
-docs/samplers.md.
+The rules follow measurements on CPUs and on a GPU (`benchmarks/samplers.py`): see docs/samplers.md.
 """
 
 from typing import Any, NamedTuple
@@ -15,24 +14,25 @@ from hopscale.target import Target
 from hopscale.targets.clamp import as_rbm
 from hopscale.targets.sweep import PairSweep
 
-# Drawn one after the other, which a kernel on a CPU does not mind and a GPU does: on an H200 sweeps
-# of 18 colours have 4 times the effective draws of LBP, and those of 64 next to none.
+# The most colours for sweeps without C++ kernels. Colours are drawn one after another, which costs
+# the kernel on a CPU nothing but slows a GPU: on an H200, sweeps of 18 colours have 4 times the
+# effective draws of LBP, and sweeps of 64 colours almost none.
 COLOURS = 32
 
 
 class Chosen(NamedTuple):
-    """A kernel, and why; the reason is empty where the user chose."""
+    """A kernel, and why it was chosen; the reason is empty if the user chose it."""
 
     kernel: Kernel
     reason: str
 
 
 def choose(target: Target, scale: Any = None) -> Chosen:
-    """Sweeps where a target knows its pairs of sites, blocks where there are, else LBP.
+    """Sweeps for a target with known pairs of sites, blocks for an RBM, else LBP.
 
     Args:
         target: what to sample.
-        scale: a tuner that was asked for; sweeps have no scale.
+        scale: the tuner that was asked for, if any; sweeps have no scale.
     """
     suited = target.suited()
     if suited is not None:
@@ -43,7 +43,7 @@ def choose(target: Target, scale: Any = None) -> Chosen:
         return Chosen(Gibbs(), "all hidden units can be drawn at once, then all visible ones")
     sweep = target.sweep()
     if not isinstance(sweep, PairSweep):
-        return Chosen(LBP(), "each step prices every change of one site, and makes the likeliest")
+        return Chosen(LBP(), "each step weighs all changes of one site and makes several")
     if not sweep.graph.num_pairs:
         return Chosen(Gibbs(), "no site depends on another, so a sweep draws all of them afresh")
     graph, colours = sweep.graph, sweep.blocks.shape[0]
@@ -54,7 +54,7 @@ def choose(target: Target, scale: Any = None) -> Chosen:
 
 
 def _swept_by_kernels() -> bool:
-    """Whether sweeps run in C++: turns cost nothing there."""
+    """Whether sweeps run in C++, where more colours cost nothing."""
     return jax.default_backend() == "cpu" and cpu.ready()[0]
 
 

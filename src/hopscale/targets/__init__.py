@@ -1,4 +1,4 @@
-"""The distributions that come with the library, one a file."""
+"""The distributions that come with the library, one per file."""
 
 from hopscale.targets.bernoulli import Bernoulli
 from hopscale.targets.clamp import Clamped, clamp

@@ -1,4 +1,4 @@
-"""Pairwise models of some of their sites: what clamped sites do is absorbed into the fields."""
+"""Pairwise models of the free sites, whose fields absorb the effect of clamped sites."""
 
 from typing import NamedTuple
 
@@ -16,12 +16,12 @@ class Parted(NamedTuple):
 
     inside: Pairs
     free: Int[np.ndarray, " pairs"]  # renumbered
-    clamped: Int[np.ndarray, " pairs"]  # numbered as before
+    clamped: Int[np.ndarray, " pairs"]  # not renumbered
     coupling: Float[np.ndarray, " pairs"]
 
 
 def part(pairs: Pairs, free: Int[np.ndarray, " free"]) -> Parted:
-    """Pairs by how many of their ends are free; those of clamped sites alone are a constant."""
+    """Split pairs by how many of their ends are free; pairs of clamped sites are a constant."""
     number = np.full(pairs.num_sites, -1)
     number[free] = np.arange(len(free))
     i, j = number[pairs.i], number[pairs.j]

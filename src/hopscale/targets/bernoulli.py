@@ -32,7 +32,7 @@ class Bernoulli(Target):
 
     Args:
         p: the probability of a 1 at each site, inside (0, 1), of any shape.
-        ratios: "exact" or "gradient"; the same here.
+        ratios: "exact" or "gradient", which are the same here.
     """
 
     p: Float[Array, "*shape"]
@@ -101,12 +101,12 @@ class Bernoulli(Target):
 
 
 def _logarithms(p: Float[Array, "*shape"]) -> tuple[Array, Array]:
-    """log p / (1 - p) of each site, and the log-probability of all zeros."""
+    """log(p / (1 - p)) at each site, and the log-probability of all zeros."""
     if not has_values(p):
         return jnp.log(p) - jnp.log1p(-p), jnp.sum(jnp.log1p(-p))
-    # By NumPy: of each operation of JAX outside a program a compiled program stays in memory.
+    # By NumPy: JAX keeps a compiled program in memory for each operation outside a program.
     q = np.asarray(p, np.float64)
-    with np.errstate(all="ignore"):  # p of 0 and 1 is refused in words
+    with np.errstate(all="ignore"):  # p of 0 or 1 raises an error later
         log_zero = np.log1p(-q)
         found = (np.log(q) - log_zero, np.sum(log_zero))
     return jax.device_put(tuple(np.asarray(a, p.dtype) for a in found))

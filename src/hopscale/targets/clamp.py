@@ -17,9 +17,10 @@ from hopscale.validate import kind_of
 
 
 class Within(NamedTuple):
-    """What a clamped target carries along: the inner target's evaluation, and what it is sure of.
+    """The cache of a clamped target: the inner target's evaluation, and which ratios are precise.
 
-    `sure` is of free sites, where the inner target says so (`hs.models.VariableSelection`).
+    `sure` says which log-ratios of free sites are precise, if the inner target does
+    (`hs.models.VariableSelection`).
     """
 
     evaluation: Evaluation
@@ -27,23 +28,24 @@ class Within(NamedTuple):
 
 
 class Clamped(Derived):
-    r"""A target given the values of some of its sites, as `clamp` makes it.
+    r"""A target conditioned on the values of some of its sites, as made by `clamp`.
 
     $$\pi(x_F \mid x_C = v) \propto \pi(x_F, v)$$
 
     Its states are the free sites F alone, as a flat vector in the order of the target's sites. So
-    any kernel works unchanged: clamped sites are never proposed, have no weight in a normaliser,
-    and the scale counts free sites. What the target carries from step to step it still does.
+    any kernel works unchanged: clamped sites are never proposed and have no weight in a normaliser,
+    and the scale counts free sites. The target still updates its evaluations from step to step.
 
-    Where the free sites alone are a model of the target's kind (a pairwise or Potts model with
-    other fields, a smaller RBM), that is what is evaluated and swept: clamped sites cost nothing.
+    If the conditional distribution of the free sites is a model of the target's kind (a pairwise or
+    Potts model with other fields, a smaller RBM), that model is evaluated and swept, and clamped
+    sites cost nothing.
 
     Attributes:
-        target: of all sites.
-        free_sites, clamped_sites: numbers of sites, row by row.
+        target: the target of all sites.
+        free_sites, clamped_sites: indices of sites, counted row by row.
         template: a state of all sites that has the clamped values.
         smaller: a target of the free sites alone, or None.
-        constant: what its log-probabilities lack.
+        constant: what is added to the log-probabilities of `smaller`.
     """
 
     target: Target
@@ -75,7 +77,7 @@ class Clamped(Derived):
         if own is None:
             return None
         x = jnp.asarray(self.restrict(own))
-        # Together with the clamped values, some may be impossible: these start at zeros.
+        # Some may be impossible together with the clamped values: these start at zeros.
         possible = jnp.isfinite(jax.vmap(self._log_prob)(x))
         return jnp.where(possible[:, None], x, jnp.zeros_like(x))
 
@@ -95,9 +97,9 @@ class Clamped(Derived):
         return every if isinstance(every, int) else every.reshape(-1)[self.free_sites]
 
     def full(self, x: ArrayLike) -> np.ndarray:
-        """States of all sites, given those of the free ones: of shape (..., *shape).
+        """States of all sites, of shape (..., *target.shape), from those of the free sites.
 
-        Any numbers of free sites will do, such as `run.draws` or the means of sites.
+        x can be any array of numbers for free sites, such as `run.draws` or the means of sites.
         """
         x, free = np.asarray(x), np.asarray(self.free_sites)
         if x.shape[-1:] != free.shape:
@@ -111,7 +113,7 @@ class Clamped(Derived):
         return found.reshape(*x.shape[:-1], *self.target.shape)
 
     def restrict(self, x: ArrayLike) -> np.ndarray:
-        """The free sites of states of all sites, of shape (..., *target.shape): to start from."""
+        """The free sites of states of all sites, of shape (..., *target.shape), to start from."""
         x, shape = np.asarray(x), self.target.shape
         batch = x.shape[: x.ndim - len(shape)]
         if x.shape != (*batch, *shape):
@@ -124,7 +126,7 @@ class Clamped(Derived):
         return flat.reshape(self.target.shape)
 
     def _of(self, found: Evaluation) -> Evaluation:
-        """The evaluation that the target's is for us: the ratios of free sites."""
+        """The evaluation of the free sites, from that of the target or of `smaller`."""
         ratios = found.log_ratios
         if ratios is not None and self.smaller is None:
             by_site = (-1,) if self.num_states == 2 else (-1, self.num_states)
@@ -174,24 +176,25 @@ class Clamped(Derived):
 
 
 def clamp(target: Target, sites: Any, values: Any) -> Clamped:
-    """A target given the values of some of its sites.
+    """Condition a target on the values of some of its sites.
 
     ```python
-    given = hs.clamp(target, mask, image)     # the sites where mask is True, as image has them
+    given = hs.clamp(target, mask, image)     # sites have image's values where mask is True
     run = hs.sample(given, keep="last")
-    images = given.full(run.draws)            # all sites again
+    images = given.full(run.draws)            # states of all sites
     ```
 
     Args:
         target: any target.
-        sites: which sites: True where clamped, of the target's shape; or their numbers, counted
-            row by row.
-        values: one for all of them, one for each, or a state of the target's shape, whose other
-            sites do not matter.
+        sites: the sites to clamp: an array of the target's shape, True where clamped; or their
+            indices, counted row by row.
+        values: one value for all clamped sites, one for each, or a state of the target's shape,
+            whose other sites are ignored.
 
     Returns:
-        A target of the free sites, a flat vector; `full` puts states back, `restrict` takes them
-        out. To sample one such target for many different values, see `hs.sample_many`.
+        A target of the free sites, as a flat vector. Its method `full` makes states of all sites
+        from those of free sites, and `restrict` does the reverse. To sample with many different
+        values, see `hs.sample_many`.
     """
     if not isinstance(target, Target):
         raise TypeError(f"clamp needs a hopscale target; got {kind_of(target)}.")
@@ -215,7 +218,7 @@ def clamp(target: Target, sites: Any, values: Any) -> Clamped:
 
 
 def as_rbm(target: Target) -> RBM | None:
-    """The machine whose blocks can be drawn: the target, or what clamping has left of one."""
+    """The RBM whose blocks can be drawn: the target, or the `smaller` one of a clamped RBM."""
     found = target.smaller if isinstance(target, Clamped) else target
     return found if isinstance(found, RBM) else None
 

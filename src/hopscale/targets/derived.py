@@ -1,4 +1,4 @@
-"""What all targets share that are made of other targets: tempered, to a power, conditioned."""
+"""The base class of targets made from other targets: tempered, to a power, conditioned."""
 
 from typing import Self
 
@@ -11,8 +11,8 @@ from hopscale.target import Target
 class Derived(Target):
     """A target whose sites are those of `target`, or some of them.
 
-    Number of values, precision and the kind of ratios are the inner target's. A subclass says what
-    shape a state has, and evaluates. `parts` are all targets it is made of.
+    The number of values, the precision and the kind of ratios are those of the inner target. A
+    subclass defines the shape of a state and the evaluation. `parts` are all targets it is made of.
     """
 
     target: eqx.AbstractVar[Target]
@@ -46,7 +46,7 @@ class Derived(Target):
 
 
 def check_one_beta(beta: Float[Array, "..."]) -> None:
-    """Raise for the betas of many targets where one is to be sampled."""
+    """Raise if beta holds several values where one target is to be sampled."""
     if beta.ndim:
         raise ValueError(
             f"beta must be one number where a target is sampled; got {beta.size} of shape "

@@ -14,17 +14,17 @@ AXES = ("time", "factor")
 
 
 class FHMM(Target):
-    r"""K binary Markov chains of length L, seen through one noisy linear reading.
+    r"""K binary Markov chains of length L, observed through a noisy linear combination.
 
     $$y_l \sim \mathcal N(w^\top x_l + b, \sigma^2), \qquad
       P(x_{1,k} = 1) = \text{first}, \quad P(x_{l,k} = x_{l-1,k}) = \text{stay}$$
 
     The target is the posterior of the hidden x in {0, 1}^(L x K) given y. The likelihood is
-    quadratic in x, so the gradient form of the ratios is an approximation; the exact one costs
+    quadratic in x, so the gradient form of the ratios is an approximation; the exact form costs
     the same and is the default.
 
-    The paper's formula chains x along k within each time step (`axis="factor"`); a time series
-    chains along l (`axis="time"`, the default).
+    In the paper's formula the chains run along k within each time step (`axis="factor"`). In a time
+    series they run along l (`axis="time"`, the default).
 
     Args:
         observations: y, of shape (L,).
@@ -114,7 +114,7 @@ class FHMM(Target):
         return native.differentiable_call("fhmm", x, *self._parameters, **settings)
 
     def updates(self, ratios: bool) -> bool:
-        # Flips change the ratios of their rows: with as many as a step takes, of most rows.
+        # Flips change the ratios of their rows; those of a usual step would change most rows.
         return not ratios
 
     def _update(self, x: State, evaluation: Evaluation, move: Move):

@@ -1,4 +1,4 @@
-"""Independent sites: what parallel tempering draws its fresh states from."""
+"""Independent sites, from which parallel tempering draws its fresh states."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ class Independent(Target):
     def at(self, uniform: Float[Array, "*shape"]) -> State:
         """The state at these quantiles of each site: a draw, for uniform numbers in [0, 1)."""
         below = jnp.cumsum(jnp.exp(self.log_probs), axis=-1)[..., :-1]
-        # A value whose next one is impossible is the last, whatever sums are rounded to.
+        # Never take an impossible value, however the sums are rounded.
         passed = (uniform[..., None] >= below) & (self.log_probs[..., 1:] > -jnp.inf)
         return jnp.sum(passed, axis=-1, dtype=self.state_dtype)
 
@@ -68,14 +68,14 @@ class Independent(Target):
     def _evaluate(self, x: State):
         here = self._of_values(x)
         if self.num_states == 2:
-            log_ratios = jnp.sum(self.log_probs, axis=-1) - 2.0 * here  # the other value's, less
+            log_ratios = jnp.sum(self.log_probs, axis=-1) - 2.0 * here  # the other minus this
         else:
             log_ratios = self.log_probs - here[..., None]
         return Evaluation(jnp.sum(here), log_ratios)
 
 
 def equally_likely(target: Target) -> Independent:
-    """Each site of a target alone, every value that it can take equally likely."""
+    """Independent sites like those of a target, with all values of a site equally likely."""
     each = jnp.broadcast_to(target.num_states_by_site, target.shape)
     equal = -jnp.log(each.astype(target.dtype))[..., None]
     return Independent(jnp.where(values_there_are(each, target.num_states), equal, -jnp.inf))

@@ -18,15 +18,15 @@ class Ising(Target):
 
     $$\log \pi(x) = \sum_i h_i s_i + \sum_{(i,j)} J_{ij} s_i s_j + \text{const}$$
 
-    over pairs of neighbours. The log-density is linear in each s_i, so the gradient form of the
-    ratios, $-2 s_i (h_i + \sum_j J_{ij} s_j)$, is exact.
+    where the second sum is over pairs of neighbours. The log-density is linear in each s_i, so the
+    gradient form of the ratios, $-2 s_i (h_i + \sum_j J_{ij} s_j)$, is exact.
 
     Args:
-        field: h, one number a site; its shape is the lattice.
-        coupling: J > 0 aligns neighbours. One number for all bonds, or one entry for each axis of
-            the lattice: a number, or an array with the lattice's shape, one shorter along that
+        field: h, one number for each site; its shape is that of the lattice.
+        coupling: J; J > 0 aligns neighbours. One number for all bonds, or one entry for each axis
+            of the lattice: a number, or an array with the lattice's shape, one shorter along that
             axis, whose entry is the bond between a site and the next.
-        ratios: "exact" or "gradient"; the same here.
+        ratios: "exact" or "gradient", which are the same here.
     """
 
     field: Float[Array, "*shape"]
@@ -71,7 +71,7 @@ class Ising(Target):
 
     @property
     def _plain(self) -> bool:
-        """A rectangle with one coupling along each axis, for which there are kernels."""
+        """Whether this is a rectangle with one coupling for each axis, as native kernels need."""
         return len(self.shape) == 2 and all(bonds.ndim == 0 for bonds in self.coupling)
 
     def sweep(self):
@@ -88,7 +88,7 @@ class Ising(Target):
         return self._evaluate(x)[0]
 
     def updates(self, ratios: bool) -> bool:
-        # All ratios after a move are as many bytes as an evaluation writes; the sum is one number.
+        # An update of all ratios would write as many bytes as an evaluation; the sum is one number.
         return self._plain and not ratios
 
     def _update(self, x: State, evaluation: Evaluation, move: Move):

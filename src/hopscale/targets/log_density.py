@@ -14,37 +14,42 @@ from hopscale import validate
 from hopscale.target import RATIOS, State, Target, as_float, values_there_are
 from hopscale.targets.neighbours import neighbour_ratios
 
-SMALL = 32  # neighbours of a state that are priced one by one as a matter of course
+SMALL = 32  # up to this many neighbours of a state, "auto" is always "exact"
 
 
 class LogDensity(Target):
     r"""The distribution proportional to exp(fn(x)), for any JAX function of one state.
 
-    For bits, fn sees a float array of `shape` holding zeros and ones. For `num_states` > 2 it
-    sees the one-hot code, of shape `(*shape, num_states)`: a category has no order, and the
-    gradient with respect to its code says what each other value would change.
+    For bits, fn receives a float array of shape `shape` that holds zeros and ones. For
+    `num_states` > 2 it receives the one-hot code, of shape `(*shape, num_states)`: categories have
+    no order, and the gradient with respect to the code tells what each other value would change.
 
-    `ratios="gradient"` takes one value-and-gradient a step: $(1 - 2 x_i)\,\partial_i f(x)$ for
-    bits, $\partial_{ic} f - \partial_{i x_i} f$ for categories. That follows fn between the
-    values of a site, and misleads where fn bends there. `ratios="exact"` evaluates fn at every
-    state one site away, N (num_states - 1) of them: better proposals, at that price.
+    `ratios="gradient"` takes one value and gradient per step: $(1 - 2 x_i)\,\partial_i f(x)$ for
+    bits, $\partial_{ic} f - \partial_{i x_i} f$ for categories. The gradient follows fn between the
+    values of a site, and misleads if fn bends there. `ratios="exact"` evaluates fn at every state
+    one site away, N (num_states - 1) of them. This makes better proposals, at that cost.
 
     `ratios="auto"`, the default, is "exact" for up to 32 such neighbours. For more, a run counts
-    the operations of one evaluation: "exact" where all neighbours together take up to 20,000.
-    Else it compares both at some neighbours of some states, and takes "gradient"
-    where they agree, "exact" where they do not (with a word on the price from 10^8 operations; from
-    2 x 10^9 "gradient" and a warning). `run.ratios` says which. Outside a run it is "gradient";
-    `hs.check.ratios(target)` compares.
+    the operations of one evaluation, and takes "exact" if all neighbours together need up to
+    20,000. Otherwise it compares both at some neighbours of some states. If they agree, it takes
+    "gradient". If they do not, it takes "exact", above 10^8 operations with a warning about the
+    cost; above 2 x 10^9 operations it takes "gradient", with a warning. `run.ratios` says which
+    ratios were taken. Outside a run, "auto" means "gradient"; `hs.check.ratios(target)` compares.
 
     Args:
-        fn: the log-density, up to a constant. Equinox modules are welcome: their arrays are
+        fn: the log-density, up to a constant. It can be an Equinox module, whose arrays are then
             arguments of the compiled program, not constants in it.
         shape: the shape of a state.
-        num_states: values a site can take, 0 ... num_states - 1: one number, or one for each site.
-            Where sites differ, codes have the length of the longest; values that a site lacks have
-            probability 0, whatever fn says of them.
+        num_states: the number of values of a site, 0 ... num_states - 1: one number, or one for
+            each site. If sites differ, codes have the length of the longest. Values that a site
+            lacks have probability 0, whatever fn returns for them.
         ratios: "auto", "exact" or "gradient".
-        dtype: of the floats fn sees.
+        dtype: the type of the floats that fn receives.
+
+    Examples:
+        >>> target = hs.LogDensity(lambda x: 2.0 * x[0] - x[0] * x[1], shape=(2,))
+        >>> print(target.log_prob([1, 0]), target.log_ratios([1, 0]))
+        2.0 [-2. -1.]
     """
 
     fn: Callable
@@ -112,7 +117,7 @@ class LogDensity(Target):
 
     @property
     def _hint(self) -> str:
-        """What fn is given, and how to look values up in a table."""
+        """What fn receives, and how to look up values in a table."""
         if self.num_states == 2:
             return "of floats (for an index, x.astype(int))"
         return (
@@ -129,7 +134,7 @@ class LogDensity(Target):
         return self._where_possible(x, self.fn(self._code(x)))
 
     def _where_possible(self, x: State, value: Float[Array, ""]) -> Float[Array, ""]:
-        """The value, -inf where a site has a value that it lacks."""
+        """The value, or -inf if a site is at a value that it cannot take."""
         if self.by_site is not None:
             value = jnp.where(jnp.all(x < self.by_site), value, -jnp.inf)
         return value.astype(self.dtype)

@@ -1,4 +1,4 @@
-"""All states one site away, one by one: exact log-ratios of any function."""
+"""Exact log-ratios of any function, from its values at all states one site away."""
 
 import math
 from collections.abc import Callable
@@ -17,11 +17,11 @@ def neighbour_ratios(
 ) -> tuple[Float[Array, ""], Float[Array, "..."]]:
     """The log-probability of x, and the log-ratio of every state one site away.
 
-    A neighbour where the function is NaN or +inf gets weight 0: it is never proposed.
+    A neighbour where the function is NaN or +inf gets weight 0, so it is never proposed.
 
-    The state itself is evaluated among its neighbours. A program of its own beside theirs could
-    hang: on CPUs, two batches of factorisations (`jnp.linalg.solve`, `cholesky`) that run at the
-    same time wait for each other's threads in JAX 0.10.
+    The state itself is evaluated among its neighbours. A separate program could hang: in JAX 0.10
+    on CPUs, two batches of factorisations (`jnp.linalg.solve`, `cholesky`) that run at the same
+    time wait for each other's threads.
     """
     flat = x.reshape(-1)
 
@@ -32,12 +32,12 @@ def neighbour_ratios(
 
     n, others = flat.size, num_states - 1
     total = n * others + 1
-    # Many neighbours one batch after the other: all at once would be N x N numbers a chain.
+    # Batches run one after the other: all neighbours at once would be N x N numbers per chain.
     batches = math.ceil(total / BATCH)
     shape = (batches, math.ceil(total / batches))
     number = jnp.arange(math.prod(shape)).reshape(shape)
     site = jnp.clip((number - 1) // others, 0, n - 1)
-    stays = (number == 0) | (number >= total)  # x comes first, and fills the last batch up
+    stays = (number == 0) | (number >= total)  # x comes first, and pads the last batch
     by = jnp.where(stays, 0, (number - 1) % others + 1)
     every = jax.lax.map(jax.vmap(at), (site, by)).reshape(-1)[:total]
     here, there = every[0], every[1:]

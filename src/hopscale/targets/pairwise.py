@@ -20,21 +20,27 @@ class Pairwise(Target):
 
     $$\log \pi(x) = \sum_{i<j} J_{ij} s_i s_j + \sum_i h_i s_i$$
 
-    or, with `bits=True`, the same with x in place of s (a QUBO with its sign turned). Only pairs
-    with a coupling are stored, so that 10^6 sites of a sparse graph are no more than its edges. A
-    step that changes a few sites costs their neighbours; `hs.Gibbs` draws all sites, those of one
-    colour at once.
+    With `bits=True`, x takes the place of s (a QUBO with the opposite sign). Only pairs with a
+    coupling are stored, so a sparse graph of 10^6 sites needs memory for its edges only. The cost
+    of a step that changes a few sites is that of their neighbours. `hs.Gibbs` draws all sites,
+    those of one colour at once.
 
     Args:
-        couplings: J. A square matrix or SciPy sparse matrix, symmetric (each pair then counts
-            once) or triangular; a list of tuples (i, j, J), or (i, j) for J = 1, each pair once
-            in either direction; an array with such rows (a square one is a matrix); a tuple of
-            arrays (i, j, J) or (i, j); a dictionary {(i, j): J}; a set or generator of tuples; a
-            pandas table with the columns i, j, J, or i, j; or a NetworkX graph, whose nodes become
-            sites in their order and whose edges have the attribute "weight", or 1.
-        field: h, a number for all sites or one for each; its shape is that of a state, and pairs
-            number its sites row by row. None: 0.
-        bits: couplings and field are those of x, and a diagonal of J adds to the field.
+        couplings: J, in one of these forms: a square matrix or SciPy sparse matrix, symmetric (each
+            pair then counts once) or triangular; a list of tuples (i, j, J), or (i, j) for J = 1,
+            with each pair once, in either direction; an array with such rows (a square array is
+            taken as a matrix); a tuple of arrays (i, j, J) or (i, j); a dictionary {(i, j): J}; a
+            set or generator of tuples; a pandas table with the columns i, j, J, or i, j; or a
+            NetworkX graph, whose nodes become sites in their order, with J the edge attribute
+            "weight", or 1.
+        field: h, one number for all sites or one for each. Its shape is that of a state, whose
+            sites are numbered row by row in `couplings`. None: 0.
+        bits: whether couplings and field are those of x; a diagonal of J then adds to the field.
+
+    Examples:
+        >>> target = hs.Pairwise([(0, 1, 1.0), (1, 2, -0.5)], field=[0.0, 0.0, 0.2])
+        >>> print(target.log_prob([1, 1, 0]), target.log_ratios([1, 1, 0]))
+        1.3 [-2.  -3.  -0.6]
     """
 
     graph: Graph
@@ -77,11 +83,11 @@ class Pairwise(Target):
 
     @property
     def num_pairs(self) -> int:
-        """How many pairs have a coupling."""
+        """The number of pairs that have a coupling."""
         return self.graph.num_pairs
 
     def shifted(self, by: float) -> "Pairwise":
-        """The same distribution, whose log-probabilities are larger by a constant."""
+        """The same distribution, with a constant added to its log-probabilities."""
         return eqx.tree_at(lambda t: t.offset, self, self.offset + by)
 
     @staticmethod
@@ -95,15 +101,15 @@ class Pairwise(Target):
         """A dimod model whose energy is minus the log-probability.
 
         Args:
-            variables: their names, in the order of sites, such as those of the model that this one
-                was made of. None: 0, 1, 2, ...
+            variables: names of the variables in the order of sites, such as those of the model from
+                which this target was made. None: 0, 1, 2, ...
         """
         from hopscale.adapters import dimod
 
         return dimod.to_bqm(self, variables)
 
     def terms(self) -> tuple[Pairs, Float[np.ndarray, " n"], float]:
-        """The couplings J_ij, fields h_i and the constant, of spins or of bits, as it was made."""
+        """The couplings J_ij, fields h_i and constant; of bits if it was made with `bits=True`."""
         pairs = self.graph.pairs()
         field, offset = np.asarray(self.field, np.float64).reshape(-1), float(self.offset)
         if not self.bits:
@@ -152,7 +158,7 @@ class Pairwise(Target):
 
 
 def spins_given(graph: Graph, field: Array, free, state) -> Target | None:
-    """Spins of free sites, in the fields of neighbours that are clamped."""
+    """The spins of free sites, in the fields of their clamped neighbours."""
     if not (has_values(graph.weight) and has_values(field)):
         return None
     parted = part(graph.pairs(), free)

@@ -1,4 +1,4 @@
-"""Sites of several values on any graph, whose neighbours agree or differ."""
+"""The Potts model: sites of several values on any graph, whose neighbours agree or differ."""
 
 from typing import Any, ClassVar
 
@@ -27,15 +27,24 @@ class Potts(Target):
     $$\log \pi(x) = \sum_{i<j} J_{ij} [x_i = x_j] + \sum_i h_i(x_i)$$
 
     J > 0 makes neighbours agree. `hs.Gibbs` draws all sites of a colour at once; `hs.LBP` treats
-    it as any other target of categories.
+    the model like any other target of categories.
 
     Args:
         couplings: J, in any of the forms that `hs.Pairwise` takes.
-        num_states: how many values a site can take: one number, or one for each site, of the shape
+        num_states: the number of values of a site: one number, or one for each site, of the shape
             of a state.
-        field: h, of shape (values,) for all sites, or (*shape, values), where `shape` is that of a
-            state, whose sites pairs number row by row, and `values` the most that a site can take.
-            What it says of values that a site lacks is ignored. None: 0.
+        field: h, of shape (values,) for all sites, or (*shape, values). Here `shape` is that of a
+            state, whose sites are numbered row by row in `couplings`, and `values` is the largest
+            number of values of a site. Entries for values that a site lacks are ignored. None: 0.
+
+    Examples:
+        >>> target = hs.Potts([(0, 1), (1, 2)], num_states=3)
+        >>> print(target.log_prob([2, 2, 0]))
+        1.0
+        >>> print(target.log_ratios([2, 2, 0]))  # a row for each site, a column for each value
+        [[-1. -1.  0.]
+         [ 0. -1.  0.]
+         [ 0.  0.  1.]]
     """
 
     graph: Graph
@@ -77,9 +86,9 @@ class Potts(Target):
         """A Potts model on an open lattice of any dimension, with one coupling for all bonds.
 
         Args:
-            shape: of the lattice.
+            shape: the shape of the lattice.
             num_states, field: as for `Potts`.
-            coupling: J.
+            coupling: J, for every bond.
         """
         i, j = lattice.bonds(shape)
         most, _ = validate.num_states(num_states, np.shape(num_states))
@@ -142,7 +151,7 @@ class Potts(Target):
 
 
 def _without_what_is_ignored(field: Any, by_site: np.ndarray | None, most: int) -> Any:
-    """The field, 0 for values that a site lacks: they may be given as -inf."""
+    """The field, with 0 for values that a site lacks, which may be given as -inf."""
     if by_site is None or np.shape(field) != (*by_site.shape, most):
         return field
     return np.where(np.arange(most) < by_site[..., None], np.asarray(field), 0.0)

@@ -15,12 +15,12 @@ LEAST_BETA = 1e-30
 class Powered(Derived):
     r"""A target to the power of an inverse temperature, $\log \pi_\beta(x) = \beta \log \pi(x)$.
 
-    At $\beta = 0$ all possible states are alike; large $\beta$ leaves the most probable ones. What
-    the target says of a state is kept, so that another $\beta$ costs no evaluation.
+    At $\beta = 0$ all possible states are equally likely; a large $\beta$ leaves the most probable
+    ones. The target's evaluation of a state is kept, so another $\beta$ costs no evaluation.
 
     Args:
         target: the distribution.
-        beta: 0 or more.
+        beta: the inverse temperature, 0 or more.
     """
 
     target: Target
@@ -52,7 +52,7 @@ class Powered(Derived):
 
     @property
     def _beta(self) -> Float[Array, ""]:
-        """Beta, or next to nothing instead of 0: what is impossible stays so."""
+        """Beta, or a tiny value instead of 0, so that impossible states stay impossible."""
         return jnp.maximum(self.beta, LEAST_BETA)
 
     def sweep(self):
@@ -73,7 +73,7 @@ class Powered(Derived):
 
 
 class PoweredSweep(Sweep):
-    """Sweeps at an inverse temperature; what the target itself says is carried along."""
+    """Sweeps at an inverse temperature; the target's own evaluation is carried along."""
 
     powered: Powered
     inner: PairSweep

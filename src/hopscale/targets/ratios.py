@@ -1,9 +1,10 @@
-r"""Do a target's log-ratios tell the truth? Compared with exact ones, at some sites of some states.
+r"""Comparison of a target's log-ratios with exact ones, at some sites of some states.
 
-A gradient prices all neighbours of a state at once, by how the density continues between its
-values: $(1 - 2 x_i)\, \partial_i f(x)$ for $f(x^{(i)}) - f(x)$. Two densities that agree on all
-bits may continue in different ways, and have different gradients. Kernels stay exact whatever
-the ratios, but with wrong ones they propose what is never accepted.
+A gradient gives the log-ratios of all neighbours of a state at once, from how the density continues
+between the values of a site: $(1 - 2 x_i)\, \partial_i f(x)$ in place of $f(x^{(i)}) - f(x)$. Two
+densities that agree on all bits may continue in different ways, and have different gradients.
+Kernels stay exact whatever the ratios are, but with wrong ones they propose moves that are never
+accepted.
 """
 
 import inspect
@@ -22,16 +23,16 @@ from hopscale.target import Target
 from hopscale.targets.derived import Derived
 
 STATES = 4  # at which neighbours are compared
-FEWEST, ENOUGH = 64, 256  # neighbours that are compared: always, and where that is cheap
-CHEAP = 2e4  # operations for the exact ratios of a state, for which "auto" takes these
-DEAR = 1e8  # operations, beyond which it says what they cost
-MOST = 2e9  # operations, up to which it takes them if gradients mislead
-CLIP = 10.0  # beyond it a neighbour is never, or always, proposed
-CLEAR_ERROR = 0.1  # of a log-ratio, root mean square, that is worth a word...
+FEWEST, ENOUGH = 64, 256  # neighbours that are compared: at least, and if evaluations are cheap
+CHEAP = 2e4  # operations for the exact ratios of a state, up to which "auto" always takes these
+DEAR = 1e8  # operations, above which a warning says what exact ratios cost
+MOST = 2e9  # operations, up to which "auto" takes exact ratios if gradients mislead
+CLIP = 10.0  # a neighbour with a log-ratio beyond this is never, or always, proposed
+CLEAR_ERROR = 0.1  # of a log-ratio, root mean square, that is worth a warning...
 CLEAR_DIFFERENCE = 0.25  # ...or of differences between sites: less hardly changes which is chosen
 CLEAR_SHARE = 0.5  # ...if it is also that share of the log-ratios themselves, or of differences
 
-RATE = 1e10  # operations a second, about those of a few cores; to say what a price means
+RATE = 1e10  # operations per second, about those of a few cores, to express a cost as a time
 WAYS_OUT = (
     "write the density so that it is linear in each bit; or use hs.RWM(); or, where it says which "
     "columns of a linear regression matter, hs.models.VariableSelection(X, y), which prices all "
@@ -55,11 +56,11 @@ FACTORISATIONS = {
 
 
 class Comparison(NamedTuple):
-    """Log-ratios as a target gives them and as differences of its log-probabilities.
+    """Log-ratios as given by a target, and as differences of its log-probabilities.
 
     Attributes:
         given, exact: log-ratios of the neighbours that were compared.
-        before, after, sites: the value that a site had and that it was given, and its number.
+        before, after, sites: the old and the new value of the site that changes, and its index.
     """
 
     given: Float[np.ndarray, " neighbours"]
@@ -80,12 +81,12 @@ class Comparison(NamedTuple):
 
     @property
     def error_between(self) -> float:
-        """The same difference, less what all sites have in common."""
+        """Root mean square difference without the part that all sites have in common."""
         return _rms(self._apart(self._differences))
 
     @property
     def spread(self) -> float:
-        """How much the exact log-ratios differ from site to site, less what all have in common."""
+        """Root mean square of exact log-ratios without the part that all sites have in common."""
         return _rms(self._apart(_clipped(self.exact)))
 
     @property
@@ -99,19 +100,19 @@ class Comparison(NamedTuple):
 
     @property
     def _agree_between(self) -> bool:
-        """A penalty that all sites share is large and says nothing of which site to change."""
+        """A penalty that all sites share is large, but does not tell which site to change."""
         return self.error_between <= max(CLEAR_DIFFERENCE, CLEAR_SHARE * self.spread)
 
     @property
     def _differences(self) -> np.ndarray:
-        """Where the gradient is NaN there is another error to name; it is no difference."""
+        """Differences of log-ratios; 0 where the gradient is NaN, which is another error."""
         found = _clipped(self.given) - _clipped(self.exact)
         return np.where(np.isnan(found), 0.0, found)
 
     def _apart(self, values: np.ndarray) -> np.ndarray:
-        """Values less a constant and a worth of each value, by least squares.
+        """Residuals of a least-squares fit by a constant and an effect of each site value.
 
-        For bits that takes out the mean of all changes from 0 to 1, and of all from 1 to 0.
+        For bits this removes the mean of all changes from 0 to 1, and of all from 1 to 0.
         """
         found, place = np.unique(np.r_[self.before, self.after], return_inverse=True)
         before, after = np.eye(len(found))[place].reshape(2, values.size, len(found))
@@ -140,20 +141,20 @@ class Comparison(NamedTuple):
 
 
 def compare(target: Target, x: State, key: Key[Array, ""], each: float | None = None) -> Comparison:
-    """The log-ratios of some neighbours of states x (along the first axis), as given and exact.
+    """Compare given and exact log-ratios of some neighbours of states x (along the first axis).
 
     Args:
         target: any target.
-        x: states, of which the first four are looked at.
-        key: which neighbours.
-        each: the operations of one evaluation, if they are known. Up to 256 neighbours are
-            compared, 64 where evaluations are expensive.
+        x: states, of which the first four are used.
+        key: determines which neighbours are compared.
+        each: the number of operations of one evaluation, if known. Up to 256 neighbours are
+            compared, 64 if evaluations are expensive.
     """
     each = operations(target) if each is None else each
     number = int(np.clip(MOST / each, FEWEST, ENOUGH))
     found = _compared(target, x[:STATES], key, number)
     given, exact, before, after, sites = (np.asarray(a).reshape(-1) for a in found)
-    # Where the density itself is no number there is nothing to compare.
+    # Where the density itself is NaN or +inf there is nothing to compare.
     defined = ~np.isnan(exact) & (exact < np.inf)
     return Comparison(*(a[defined] for a in (given, exact, before, after, sites)))
 
@@ -162,7 +163,7 @@ def compare(target: Target, x: State, key: Key[Array, ""], each: float | None = 
 def _compared(target: Target, x: State, key: Key[Array, ""], number: int):
     n = target.num_sites
     key_sites, key_values = jax.random.split(key)
-    # Sites in turn: few of many may matter, so that none is looked at twice before all were once.
+    # Sites in turn: few of many may matter, so none is compared twice before all were once.
     turns = np.arange(len(x) * min(n, math.ceil(number / len(x)))).reshape(len(x), -1)
     sites = jax.random.permutation(key_sites, n)[turns % n]
     most = jnp.broadcast_to(jnp.ravel(target.num_states_by_site), (n,))
@@ -178,7 +179,7 @@ def _compared(target: Target, x: State, key: Key[Array, ""], number: int):
         evaluation = target.evaluate(x)
         assert evaluation.log_ratios is not None
         there, before, after = jax.lax.map(lambda to: neighbour(x, *to), (sites, by))
-        # Both ends by one function: a target may have another way to a value with all ratios.
+        # Both ends by one function: with all ratios, a target may compute the value in another way.
         here = target.log_prob(x)
         ratios = evaluation.log_ratios.reshape(target.num_sites, -1)
         column = jnp.zeros_like(after) if target.num_states == 2 else after
@@ -189,13 +190,13 @@ def _compared(target: Target, x: State, key: Key[Array, ""], number: int):
 
 
 def settle(target: Target, x: State) -> tuple[Target, str | None]:
-    """The target with its kind of ratios decided by a look at x, and what to say of them.
+    """The target with its kind of ratios decided by a comparison at x; and a warning, or None.
 
-    The neighbours that are looked at are always the same, so that no seed has a part in it.
+    The neighbours that are compared are always the same, so the decision does not depend on a seed.
     """
     if target.ratios not in ("auto", "gradient"):
         return target, None
-    # To count is to trace the density again: for nothing, where gradients were asked for.
+    # Counting traces the density again, which is needless if gradients were asked for.
     each = operations(target) if target.ratios == "auto" else np.inf
     price = neighbours(target) * each
     if price <= CHEAP:
@@ -209,10 +210,10 @@ def settle(target: Target, x: State) -> tuple[Target, str | None]:
 
 
 def operations(target: Target) -> float:
-    """What one log-probability costs: XLA's count, so that a decision is always the same.
+    """The operations of one log-probability: XLA's count, so that a decision is always the same.
 
-    Factorisations, which XLA counts as nothing, are added. A while loop counts as one turn of it,
-    and a call of Python as nothing.
+    Factorisations, which XLA counts as nothing, are added. A while loop counts as one iteration of
+    it, and a call of Python as nothing.
     """
     arrays, rest = eqx.partition(target, eqx.is_array)
     state = jax.ShapeDtypeStruct(target.shape, target.state_dtype)
@@ -224,7 +225,7 @@ def operations(target: Target) -> float:
 
 
 def evaluation_operations(target: Target) -> float:
-    """What a log-probability with all log-ratios costs, about."""
+    """The approximate number of operations of a log-probability with all log-ratios."""
     one_by_one = has_choice(target) and target.ratios == "exact"
     return operations(target) * (1 + neighbours(target) if one_by_one else 3)
 
@@ -257,14 +258,14 @@ def _programs(params) -> list[Jaxpr]:
 
 
 def has_choice(target: Target) -> bool:
-    """Whether whoever made the target, or one of its parts, could say which ratios it gives."""
+    """Whether the kind of ratios is an argument of the target's class, or of one of its parts'."""
     if isinstance(target, Derived):
         return any(map(has_choice, target.parts))
     return "ratios" in inspect.signature(type(target)).parameters
 
 
 def neighbours(target: Target) -> int:
-    """How many states exact ratios evaluate: all that differ from a state at one site."""
+    """The number of states that exact ratios evaluate: all that differ from a state at one site."""
     return target.num_sites * (target.num_states - 1)
 
 
@@ -298,7 +299,7 @@ def _evaluations(target: Target, price: float) -> str:
 
 
 def _rms(values: np.ndarray) -> float:
-    """NaN of nothing."""
+    """Root mean square; NaN for an empty array."""
     return float(np.sqrt(np.mean(values**2))) if values.size else float("nan")
 
 

@@ -1,4 +1,4 @@
-"""The restricted Boltzmann machine, its hidden units summed out."""
+"""The restricted Boltzmann machine, with its hidden units summed out."""
 
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ from hopscale.target import (
 from hopscale.targets.absorb import in_precision
 from hopscale.validate import as_key, bits, count
 
-# A graphics card would round factors to 10 bits, which a difference of log-densities shows.
+# A GPU would otherwise round factors to 10 bits, which a difference of log-densities shows.
 PRECISE = jax.lax.Precision.HIGHEST
 
 
@@ -33,14 +33,15 @@ class RBM(Target):
     $$\pi(x, z) \propto \exp(b^\top x + c^\top z + z^\top W x), \qquad
       \log \pi(x) = b^\top x + \sum_j \log(1 + e^{W_j x + c_j}) + \text{const}$$
 
-    The paper's tables use `ratios="gradient"`, the default: one product with W forth and one
-    back. `ratios="exact"` costs a softplus for each pair of a hidden and a visible unit,
+    The paper's tables use `ratios="gradient"`, the default, which costs one product with W and one
+    with its transpose. `ratios="exact"` costs a softplus for each pair of a hidden and a visible
+    unit,
 
     $$d_i b_i + \sum_j \log(1 + e^{a_j + d_i W_{ji}}) - \log(1 + e^{a_j}),
       \quad a = W x + c,\ d = 1 - 2x.$$
 
-    The inputs a of the hidden units are carried from step to step: R changed units change them by
-    R rows of W, not by a product with all of W.
+    The inputs a of the hidden units are carried from step to step. A change of R units updates them
+    by R columns of W, instead of a product with all of W.
 
     Args:
         weights: W, of shape (hidden, visible), or (hidden, *shape) for images.
@@ -79,7 +80,7 @@ class RBM(Target):
 
     @property
     def weights(self) -> Float[Array, "hidden visible"]:
-        """W, images row by row."""
+        """W, with the sites of images row by row."""
         return self.by_visible.T
 
     @property
@@ -127,7 +128,7 @@ class RBM(Target):
         Args:
             key: a seed or JAX key.
             x: one state, or any number of them along leading axes: independent chains.
-            steps: how many pairs of draws.
+            steps: the number of pairs of draws.
         """
         key = as_key(key)
         count("steps", steps, minimum=0)
@@ -145,7 +146,7 @@ class RBM(Target):
         return as_float(x, self.dtype).reshape(*batch, -1)
 
     def _inputs(self, flat: Float[Array, "*batch visible"]) -> Float[Array, "*batch hidden"]:
-        """What the hidden units receive, W x + c."""
+        """The inputs of the hidden units, W x + c."""
         product = jnp.matmul(flat, self.by_visible, precision=PRECISE)
         return product + jnp.broadcast_to(self.hidden_bias, product.shape)
 

@@ -1,8 +1,8 @@
-"""How all sites of a target can be drawn in turn, each given the others.
+"""Sweeps: all sites of a target are drawn in turn, each given the others.
 
-A target that knows more than its log-probability says so by `target.sweep()`: the sites that can
-be drawn at once, and an operation that draws them. Targets that do not are swept by evaluating
-them, one site after the other.
+A target that knows more than its log-probability implements `target.sweep()`: the sites that can
+be drawn at once, and an operation that draws them. Other targets are swept by evaluating them, one
+site after the other.
 """
 
 import abc
@@ -18,11 +18,11 @@ from hopscale.move import Choice, Move, State, apply
 from hopscale.native.sweeps import flip_chance, neighbour_sums, value_chances
 from hopscale.target import Evaluation, Target
 
-KEEP = 1 - 1 / 200  # the largest probability of a Metropolis step
+KEEP = 1 - 1 / 200  # the largest acceptance probability of a Metropolis step
 
 
 class Rule(eqx.Module):
-    """How a site is drawn, how often all are, and by which implementation."""
+    """How a site is drawn, how many sweeps are made, and by which implementation."""
 
     metropolis: bool = eqx.field(static=True, default=False)
     sweeps: int = eqx.field(static=True, default=1)
@@ -34,26 +34,26 @@ class Rule(eqx.Module):
 
 
 class Sweep(eqx.Module):
-    """The sites of a target in the order they are drawn in, and how."""
+    """The order in which the sites of a target are drawn, and how they are drawn."""
 
     blocks: eqx.AbstractVar[Int[Array, "blocks size"]]
 
     @abc.abstractmethod
     def begin(self, x: State) -> Evaluation:
-        """What a chain carries along at x."""
+        """The evaluation that a chain carries along, at x."""
 
     @abc.abstractmethod
     def draw(
         self, key: Key[Array, ""], x: State, evaluation: Evaluation, rule: Rule
     ) -> tuple[State, Evaluation]:
-        """Where the sweeps lead."""
+        """The state after the sweeps, and its evaluation."""
 
     @abc.abstractmethod
     def chances(self, x: State, rule: Rule) -> Float[Array, "n values"]:
-        """The probability of each value for a site that is drawn at x, for every site."""
+        """For every site, the probability of each value if the site is drawn at x."""
 
     def in_order(self) -> "Sweep":
-        """The same, one site after the other."""
+        """The same sweep, but one site after the other."""
         n = self.num_sites
         return eqx.tree_at(lambda s: s.blocks, self, jnp.arange(n, dtype=jnp.int32)[:, None])
 
@@ -77,7 +77,7 @@ class PairSweep(Sweep):
         return self.graph.num_sites
 
     def at(self, beta: Float[Array, ""]) -> "PairSweep":
-        """The same at another inverse temperature."""
+        """The same sweep at another inverse temperature."""
         return eqx.tree_at(lambda s: s.beta, self, beta)
 
     def begin(self, x: State) -> Evaluation:
@@ -88,7 +88,7 @@ class PairSweep(Sweep):
         return y, Evaluation(log_prob=evaluation.log_prob + gain, log_ratios=None)
 
     def moved(self, key, x: State, blocks, rule: Rule) -> tuple[State, Float[Array, ""]]:
-        """Where the sweeps lead, and what the target's log-probability at beta = 1 gains."""
+        """The state after the sweeps, and the gain of the log-probability at beta = 1."""
         name, terms = self.operation()
         graph = self.graph
         y, gain = native.call(
@@ -109,7 +109,7 @@ class PairSweep(Sweep):
 
     @abc.abstractmethod
     def operation(self) -> tuple[str, tuple[Array, ...]]:
-        """The name of the operation, and what it takes between the state and the graph."""
+        """The name of the operation, and its arguments between the state and the graph."""
 
     def sums(self, values: Array) -> Float[Array, "n ..."]:
         """The sum over each site's neighbours of coupling times value."""
@@ -124,7 +124,7 @@ class SpinSweep(PairSweep):
     $$\log \pi(x) = \beta \Big(\sum_{(i,j)} J_{ij} s_i s_j + \sum_i h_i s_i\Big)
       + \gamma \sum_i b_i s_i + \text{const}$$
 
-    The second part is what the base of a tempered target adds.
+    The term with $\gamma$ is added by the base of a tempered target.
     """
 
     target: Target
@@ -221,7 +221,7 @@ class EvaluatedSweep(Sweep):
         return jax.vmap(one)(jnp.arange(self.num_sites), x.reshape(-1))
 
     def _log_probs(self, x: State, evaluation: Evaluation, site) -> Float[Array, " values"]:
-        """The log-probability with each value at the site. What cannot be judged is never taken."""
+        """The log-probability with each value at the site; -inf where it is NaN or +inf."""
         values = jnp.arange(self.target.num_states)
         there = jax.vmap(lambda v: self._changed(x, evaluation, site, v)[1].log_prob)(values)
         there = jnp.where(there < jnp.inf, there, -jnp.inf)

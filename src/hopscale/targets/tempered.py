@@ -1,4 +1,4 @@
-"""A distribution between two."""
+"""A distribution between two others."""
 
 from typing import Any
 
@@ -18,14 +18,20 @@ class Tempered(Derived):
 
     $$\log \pi_\beta(x) = (1 - \beta) \log \pi_0(x) + \beta \log \pi(x)$$
 
-    At $\beta = 0$ it is the base, at 1 the target. $\beta$ is an array, an argument of compiled
-    programs and not a constant in them: `jax.vmap` over it is parallel tempering. What base and
-    target say of a state is kept, so that another $\beta$ costs no evaluation (`at`, `combine`).
+    At $\beta = 0$ it is the base, at $\beta = 1$ the target. $\beta$ is an array, which is an
+    argument of compiled programs and not a constant in them: parallel tempering is a `jax.vmap`
+    over it. The evaluations of base and target are kept, so another $\beta$ costs no evaluation
+    (`at`, `combine`).
 
     Args:
         base: a target of the same shape, such as `Bernoulli`.
-        target: where the path ends.
-        beta: between 0 and 1.
+        target: the target at the other end of the path.
+        beta: a number between 0 and 1.
+
+    Examples:
+        >>> base, target = hs.Bernoulli([0.5, 0.5]), hs.Bernoulli([0.9, 0.9])
+        >>> print(hs.Tempered(base, target, beta=0.5).log_ratios([0, 1]).round(2))
+        [ 1.1 -1.1]
     """
 
     base: Target
@@ -92,7 +98,7 @@ class Tempered(Derived):
     def _mix(self, base, target):
         beta = jnp.broadcast_to(self.beta, base.shape)
         mixed = (1.0 - beta) * base + beta * target
-        # At the ends the other side does not count, even where it is infinite.
+        # At the ends the other distribution does not count, even where it is infinite.
         return jnp.where(beta == 0, base, jnp.where(beta == 1, target, mixed))
 
     def sweep(self):
@@ -100,7 +106,7 @@ class Tempered(Derived):
         if not isinstance(base, SpinSweep) or not isinstance(inner, SpinSweep):
             return None
         if base.graph.neighbour.size or type(base) is not type(inner):
-            return None  # both have pairs, or one is tempered itself
+            return None  # the base has pairs, or one of them is tempered itself
         return TemperedSweep(self, base, inner)
 
     def _log_prob(self, x: State):
@@ -120,7 +126,7 @@ class Tempered(Derived):
 
 
 class TemperedSweep(SpinSweep):
-    """Sweeps between independent bits and a pairwise model; what both say is carried along."""
+    """Sweeps between independent bits and a pairwise model; both evaluations are carried along."""
 
     def __init__(self, tempered: Tempered, base: SpinSweep, inner: SpinSweep):
         beta = tempered.beta

@@ -15,7 +15,7 @@ __all__ = ["Adaptive", "Fixed", "NoScale", "Tuned", "Tuner", "TunerState", "defa
 
 
 def default(scales: ScaleRange | None, moving: bool = False) -> Tuner:
-    """The tuner of a kernel with these scales where none is given.
+    """The tuner of a kernel with these scales, if none is given.
 
     It finds the scale of the largest jump. On a target that moves from step to step it holds the
     kernel's best rate, which takes less time to follow.
@@ -26,7 +26,7 @@ def default(scales: ScaleRange | None, moving: bool = False) -> Tuner:
 
 
 def fitted(tuner: Tuner | None, scales: ScaleRange | None, moving: bool = False) -> Tuner:
-    """The tuner for a kernel with these scales: the default where none is given.
+    """The tuner for a kernel with these scales: the default if none is given.
 
     Its numbers become arrays: another rate or scale is then another argument of a compiled
     program, not another program.

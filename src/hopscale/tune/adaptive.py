@@ -8,18 +8,18 @@ from hopscale.tune.tuner import Tuner, TunerState, check_rate
 
 
 class Adaptive(Tuner):
-    r"""The paper's rule (Section 4): move the scale by how far acceptance is from its best rate.
+    r"""The paper's rule (Section 4): change the scale by acceptance minus the rate to hold.
 
     $$R_{t+1} = R_t + (\bar a_t - \text{rate}), \qquad R_1 = 1$$
 
-    with $\bar a_t$ the mean acceptance probability of all chains, kept within the kernel's range
-    and frozen after warm-up. The scale can grow by at most 1 - rate a step, so a warm-up should be
-    a few times longer than the scale it has to reach.
+    where $\bar a_t$ is the mean acceptance probability of all chains. The scale R is kept within
+    the kernel's range and frozen after warm-up. It can grow by at most 1 - rate per step, so the
+    warm-up should have a few times as many steps as the scale that it has to reach.
 
     Args:
         rate: the acceptance rate to hold; None for the kernel's best, 0.574 for LBP and GWG and
             0.234 for RWM.
-        per_chain: tune a scale for each chain by its own acceptance.
+        per_chain: whether to tune a scale for each chain by its own acceptance.
     """
 
     rate: float | None = None

@@ -1,7 +1,7 @@
-r"""How the levels of parallel tempering are tuned: betas, scales and reference, during warm-up.
+r"""Tuning of parallel tempering during warm-up: betas, scales and the reference.
 
-Warm-up is cut into rounds, each twice as long as the one before. Scales move at every step, each
-level's by the tuner that would tune the kernel alone. The rest moves at the end of a round:
+Warm-up is divided into rounds, each twice as long as the one before. Scales move at every step,
+each level's by the tuner that would tune the kernel alone. The rest moves at the end of a round:
 
 - *betas*, so that all pairs of neighbours reject swaps equally often, which gives the most round
   trips (Syed et al., 2022). Between $\beta_l$ and $\beta_{l+1}$ the communication barrier grows by
@@ -9,11 +9,11 @@ level's by the tuner that would tune the kernel alone. The rest moves at the end
   $$\Lambda_l = \tfrac{2}{\sqrt\pi}\, \operatorname{erf}^{-1}(r_l), \qquad \Lambda_l \approx r_l
     \text{ where it is small,}$$
 
-  with $r_l$ the mean rejection: exact where V is Gaussian, and still telling where almost all
-  swaps are rejected. The new betas divide the sum into equal parts.
-- *the reference*: each site's probabilities are the target's, as the coldest level saw them, with a
-  little of equal ones.
-- *log Z* of neighbours, the c that makes the estimate of it precise (Bennett, 1976).
+  where $r_l$ is the mean rejection rate. This is exact if V is Gaussian, and still informative if
+  almost all swaps are rejected. The new betas divide the sum into equal parts.
+- *the reference*: each site's probabilities are those found at the coldest level, mixed with a
+  small share of equal ones.
+- *log Z* between neighbours: the c that makes the estimate of it precise (Bennett, 1976).
 """
 
 import math
@@ -28,27 +28,27 @@ from hopscale.kernels.levels import Ladder, TemperedInfo
 from hopscale.tune import Tuner
 
 FIRST_ROUND = 32  # steps
-LEAST_GAP = 1e-3  # of the barrier between neighbours, so that betas stay apart
-LEAST_MEAN = 1e-6  # of a swap's probability, below which it is not told from zero
-EQUAL_SHARE = 0.02  # of the fitted reference: no value is lost for good
+LEAST_GAP = 1e-3  # the least barrier between neighbours, so that betas stay apart
+LEAST_MEAN = 1e-6  # a mean swap probability below this is not distinguished from zero
+EQUAL_SHARE = 0.02  # of the fitted reference, so that no value is lost for good
 
 
 class Sums(NamedTuple):
-    """What the steps of a round add up to, averaged over chains."""
+    """Sums over the steps of a round, averaged over chains."""
 
     swap_prob: Float[Array, " levels-1"]
     forward: Float[Array, " levels-1"]
     backward: Float[Array, " levels-1"]
-    values: Float[Array, "*shape values-1"]  # how often each site has each value but the first
+    values: Float[Array, "*shape values-1"]  # how often each site has each value except the first
 
 
 class LadderState(NamedTuple):
-    """The ladder, and what the present round has seen.
+    """The ladder, and the sums of the present round.
 
     Attributes:
         inner: the state of the scales' tuner; its last axis is that of levels.
-        rejections: of neighbours, over the last round that ended.
-        done, length: steps of the present round.
+        rejections: the rejection rates of neighbours, over the last completed round.
+        done, length: the steps taken in the present round, and its length.
     """
 
     inner: Any
@@ -71,13 +71,13 @@ class LadderState(NamedTuple):
 
 
 class LadderTuner(Tuner):
-    """Tunes betas and reference from swaps, and each level's scale by the tuner inside.
+    """Tunes betas and reference at the end of rounds, and each level's scale by the inner tuner.
 
     Attributes:
         inner: the tuner of the scale.
-        levels: how many, both ends included.
+        levels: the number of levels, both ends included.
         reference: "fitted" or "uniform".
-        equal: log-probabilities of a site's values, all equally likely.
+        equal: log-probabilities of each site's values, all equally likely.
     """
 
     inner: Tuner
@@ -87,7 +87,7 @@ class LadderTuner(Tuner):
 
     @property
     def rate(self):
-        """The acceptance rate that the scale's tuner aims at, if it does."""
+        """The acceptance rate that the scale's tuner aims at, if any."""
         return getattr(self.inner, "rate", None)
 
     def check(self, scales) -> None:
@@ -142,7 +142,7 @@ class LadderTuner(Tuner):
         return Sums(pairs, pairs, pairs, jnp.zeros(shape, dtype))
 
     def _next_round(self, state: LadderState) -> LadderState:
-        """Betas, reference and log Z by what the round has seen, and a round twice as long."""
+        """Set betas, reference and log Z from the sums of the round; begin one twice as long."""
         mean = jax.tree.map(lambda a: a / state.length.astype(a.dtype), state.sums)
         rejections = 1.0 - mean.swap_prob
         betas = spread(state.betas, rejections)
@@ -166,13 +166,13 @@ class LadderTuner(Tuner):
 
 
 def barriers(rejections: Float[Array, " levels-1"]) -> Float[Array, " levels-1"]:
-    """The communication barrier between neighbours that reject swaps this often."""
+    """The communication barrier between neighbours with these rejection rates."""
     inside = jnp.clip(rejections, 0.0, 1.0 - LEAST_MEAN)
     return 2.0 / math.sqrt(math.pi) * jax.scipy.special.erfinv(inside)
 
 
 def spread(betas: Float[Array, " levels"], rejections) -> Float[Array, " levels"]:
-    """Betas between which the barrier is equal, given rejections at the present ones."""
+    """Betas with equal barriers between neighbours, from rejection rates at the present ones."""
     gaps = jnp.maximum(barriers(rejections), LEAST_GAP)
     along = jnp.concatenate([jnp.zeros(1, gaps.dtype), jnp.cumsum(gaps)])
     even = jnp.linspace(0.0, 1.0, betas.size, dtype=betas.dtype) * along[-1]
@@ -181,7 +181,7 @@ def spread(betas: Float[Array, " levels"], rejections) -> Float[Array, " levels"
 
 
 def _log_z(state: LadderState, mean: Sums, betas) -> Float[Array, " levels-1"]:
-    """log Z between neighbours at the new betas, from what was found at the present ones."""
+    """log Z between neighbours at the new betas, from the means at the present ones."""
     tiny = jnp.finfo(betas.dtype).tiny
     forward, backward = jnp.maximum(mean.forward, tiny), jnp.maximum(mean.backward, tiny)
     found = state.log_z + jnp.log(forward) - jnp.log(backward)
@@ -190,6 +190,6 @@ def _log_z(state: LadderState, mean: Sums, betas) -> Float[Array, " levels-1"]:
 
 
 def _interpolate(at, x, y):
-    """The broken line through (x, y), of rising x; a few sums compile faster than a search."""
+    """Linear interpolation of (x, y) for rising x; a few sums compile faster than a search."""
     share = jnp.clip((at[:, None] - x[None, :-1]) / jnp.diff(x)[None], 0.0, 1.0)
     return y[0] + share @ jnp.diff(y)

@@ -1,4 +1,4 @@
-r"""What the paper's limits say of a kernel's scale: $a = 2\Phi(-s/2)$ with $s = c R^p$."""
+r"""The paper's limit law of the acceptance rate: $a = 2\Phi(-s/2)$ with $s = c R^p$."""
 
 import functools
 import math
@@ -10,14 +10,15 @@ from jax.scipy.special import ndtr, ndtri
 
 
 class Law(NamedTuple):
-    """What the limits say of a kernel whose best acceptance rate is known.
+    """The limit law of a kernel whose best acceptance rate is known.
 
     Attributes:
         exponent: p in s = c R^p.
         curvature: minus the second derivative of log jump distance against log R at the best R.
-        variance: of one chain's acceptance probability there, in units of its mean squared: how
-            noisy log R is when found from the mean of one.
-        early_variance: the same, when found by `_in_equilibrium` from one log ratio; measured.
+        variance: the variance of one chain's acceptance probability there, relative to its squared
+            mean: the noise of log R if it is found from one acceptance probability.
+        early_variance: the same if log R is found from one log ratio, as before equilibrium;
+            measured.
     """
 
     exponent: float
@@ -28,7 +29,7 @@ class Law(NamedTuple):
     @staticmethod
     @functools.cache
     def of(rate: float) -> "Law":
-        r"""With h = s/2: the rate is best where $\Phi(-h) = p\,h\,\varphi(h)$, which gives p."""
+        r"""With h = s/2, the best rate satisfies $\Phi(-h) = p\,h\,\varphi(h)$, which gives p."""
         h = -NormalDist().inv_cdf(rate / 2)
         mills = {t: _mills(t * h) for t in (-1, 1, 3)}
         exponent = mills[1] / h
@@ -41,12 +42,12 @@ class Law(NamedTuple):
 
 
 def log_s_of(rate):
-    """log of the s at which acceptance is `rate`."""
+    """The logarithm of the s at which the acceptance rate is `rate`."""
     return jnp.log(-2.0 * ndtri(0.5 * rate))
 
 
 def acceptance(log_s):
-    """2 Phi(-s/2)."""
+    """The acceptance rate, 2 Phi(-s/2)."""
     return 2.0 * ndtr(-0.5 * jnp.exp(log_s))
 
 

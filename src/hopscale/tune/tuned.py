@@ -1,15 +1,15 @@
-r"""The default tuner: lands in tens of steps, then looks for the largest jump.
+r"""The default tuner: reaches an acceptance rate in tens of steps, then seeks the largest jump.
 
 In the paper's limits the log acceptance ratio is normal, $\mathcal N(-s^2/2, s^2)$ with
-$s = c R^p$, whence acceptance $a = 2\Phi(-s/2)$ and jump distance $\rho = R\,a$. So acceptance
-gives s, and s at one scale gives the scale of any other s. Two loops make use of it:
+$s = c R^p$. The acceptance rate is then $a = 2\Phi(-s/2)$ and the jump distance $\rho = R\,a$. So
+the acceptance rate gives s, and s at one scale gives the scale of any other s. Two loops use this:
 
-- The fast one holds the acceptance rate that belongs to a given s, by Newton steps in log R. Far
-  from equilibrium that is the rate which the same log ratios would have in equilibrium.
-- The slow one moves s, and with it the rate to hold, to where the slope of the jump distance
-  against log R, measured by steps at slightly smaller and larger scales, is zero.
+- The fast loop holds the acceptance rate that belongs to a given s, by Newton steps in log R. Far
+  from equilibrium it takes the rate that the same log ratios would have in equilibrium.
+- The slow loop moves s, and with it the rate to hold, to where the slope of the jump distance
+  against log R is zero. It measures the slope by steps at slightly smaller and larger scales.
 
-The limits only set how large the steps of both are; where they end, measurement decides.
+The limits only set the size of the steps of both loops; measurements decide where they end.
 """
 
 from typing import NamedTuple
@@ -22,33 +22,33 @@ from hopscale.kernels.kernel import Info, ScaleRange
 from hopscale.tune.law import Law, acceptance, log_s_of
 from hopscale.tune.tuner import Tuner, TunerState, check_rate
 
-POOL = 16  # acceptances that a look at the rate needs, at least
-PRIOR = 2.0  # acceptances at the expected rate that each look begins with
-SETTLED = 2.0  # moves of every site, after which chains are taken to be near equilibrium
+POOL = 16  # the least number of acceptances for a look at the rate
+PRIOR = 2.0  # the number of acceptances at the expected rate with which each look begins
+SETTLED = 2.0  # moves per site, after which chains are taken to be near equilibrium
 SHIFTS = np.geomspace(0.01, 30.0, 24)  # of log ratios, tried in search of equilibrium
-LONGEST = np.log(8.0)  # move of the log scale, by one look
+LONGEST = np.log(8.0)  # the largest move of the log scale by one look
 LOSS = 0.001  # share of the jump distance that the noise of log R may cost
 
 SPREAD = 0.15  # by which log R alternates
-FIRST_LOOKS = 4  # at the slope, that the first one is counted as: it may be a transient's
+FIRST_LOOKS = 4  # the first look at the slope counts as this many: it may be of a transient
 UNSURE = 0.2  # how far log R may be from where the limits expect it
-SLOPE_LOSS = 0.0005  # as LOSS, for the slope
-SLOPE_LONGEST = 0.3  # move of the log scale, by one look at the slope
-RATES = (0.98, 0.02)  # between which the rate is looked for
+SLOPE_LOSS = 0.0005  # like LOSS, for the slope
+SLOPE_LONGEST = 0.3  # the largest move of the log scale by one look at the slope
+RATES = (0.98, 0.02)  # the bounds of the rate to hold
 
-TURNS = 5  # of the error, after which log R is averaged
-FORGET = 6  # the weight of step n in that average is n^FORGET, nearly
+TURNS = 5  # changes of sign of the error, after which log R is averaged
+FORGET = 6  # the weight of step n in that average is approximately n^FORGET
 
 
 class Pool(NamedTuple):
-    """Since the last look at the rate.
+    """Acceptance probabilities since the last look at the rate.
 
     Attributes:
-        count: acceptance probabilities.
+        count: their number.
         accepted: their sum.
-        expected: what it should be.
+        expected: the sum expected from the s to hold.
         certain: how many would be 1 if log ratios, less their mean, were shifted down by `SHIFTS`.
-        others: the sum of the others then.
+        others: the sum of the other acceptance probabilities in that case.
     """
 
     count: Float[Array, ""]
@@ -62,8 +62,8 @@ class Slope(NamedTuple):
     """The slope of the jump distance since the last look at it.
 
     Attributes:
-        looks: how many there were.
-        jump: of steps at the larger scale, minus those at the smaller one.
+        looks: the number of looks so far.
+        jump: jump distances of steps at the larger scale, minus those at the smaller one.
         gap: the same for log R.
         level: the mean jump distance.
     """
@@ -75,17 +75,17 @@ class Slope(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """All that the tuner remembers.
+    """Everything that the tuner remembers.
 
     Attributes:
-        step: of warm-up.
-        log_scale: the centre about which the scale alternates.
+        step: the number of the warm-up step.
+        log_scale: the centre about which the log scale alternates.
         log_s: log of the s whose acceptance rate is held.
         turns: how often the error of the rate changed its sign.
-        error: the last one.
+        error: the last error of the rate.
         travelled: how far chains have moved, in units of all sites.
-        landed: steps since the error turned often enough.
-        average: of log_scale over these, late ones counting more.
+        landed: the number of steps since the error has changed its sign `TURNS` times.
+        average: the average of log_scale over these steps, with more weight on late ones.
     """
 
     step: Int[Array, ""]
@@ -101,24 +101,25 @@ class Memory(NamedTuple):
 
 
 class Tuned(Tuner):
-    r"""Land in tens of steps, then find the scale of the largest jump; frozen after warm-up.
+    r"""Tune the scale to the largest jump distance, or to a given rate; frozen after warm-up.
 
-    A Newton step in log R takes the measured acceptance rate $\bar a$ to the rate to hold:
+    The tuner reaches the acceptance rate to hold in tens of steps, by Newton steps in log R. With
+    the measured acceptance rate $\bar a$ a step is
 
     $$\log R \leftarrow \log R + \frac{\gamma}{p} \log\frac{s(\text{rate})}{s(\bar a)}, \qquad
     s(a) = -2\Phi^{-1}(a/2)$$
 
     with p = 3/2 for LBP and GWG, 1/2 for RWM. The gain $\gamma$ is 1 until the error first changes
-    its sign; then it falls with each change, as far as the noise of the chains makes it. With
-    no rate given, steps alternate between $R e^{\pm 0.15}$, and the rate to hold moves to where
-    $d \log(\text{jump distance}) / d \log R = 0$. The frozen scale is an average of log R in which
-    late steps count more. See docs/tuning.md.
+    its sign. Then it falls with each change of sign, down to a limit set by the noise of the
+    chains. If no rate is given, steps alternate between $R e^{\pm 0.15}$, and the rate to hold
+    moves to where $d \log(\text{jump distance}) / d \log R = 0$. The frozen scale comes from an
+    average of log R in which late steps have more weight. See docs/tuning.md.
 
     Args:
-        rate: the acceptance rate to hold; None: the one at which chains move furthest.
-        site_cost: what a site adds to the time of a step, in units of a step that moves none. With
-            it, distance per second is made largest, $R\,a / (1 + \text{site\_cost}\,R)$.
-            `hopscale.bench.site_cost` measures it. 0: distance per step.
+        rate: the acceptance rate to hold. None: the rate at which chains move furthest.
+        site_cost: the time that a site adds to a step, in units of a step that moves none. The
+            tuner then maximises distance per second, $R\,a / (1 + \text{site\_cost}\,R)$.
+            `hopscale.bench.site_cost` measures it. 0: maximise distance per step.
     """
 
     rate: float | None = None
@@ -132,7 +133,7 @@ class Tuned(Tuner):
             raise ValueError(f"site_cost must be 0 or more; got {self.site_cost!r}.")
 
     def init(self, scales: ScaleRange, chains: int, dtype) -> TunerState:
-        # An array for each entry: a loop that takes its arguments over takes each one once.
+        # A separate array for each entry, because a loop can be donated each array only once.
         def number(value: float = 0.0, kind=dtype):
             return jnp.full((), value, kind)
 
@@ -175,9 +176,9 @@ class Tuned(Tuner):
 
 
 def _hold_rate(memory: Memory, law: Law, at, info: Info, ends) -> Memory:
-    """Pool acceptances; with enough of them, a Newton step towards the rate to hold."""
+    """Pool acceptances; if there are enough, take a Newton step towards the rate to hold."""
     chains = info.accept_prob.size
-    # What s should be where this step was, a little off the centre.
+    # The expected s at the scale of this step, which is a little off the centre.
     log_s = memory.log_s + law.exponent * (at - memory.log_scale)
     certain, others = _shifted(info.log_ratio, at.dtype)
     pool = Pool(
@@ -189,7 +190,7 @@ def _hold_rate(memory: Memory, law: Law, at, info: Info, ends) -> Memory:
     )
     look, early = pool.count >= POOL, jnp.exp(jnp.minimum(SETTLED - memory.travelled, 0.0))
     early = early if info.log_ratio is not None and chains > 1 else 0.0
-    # Chains that climb accept too much, never too little.
+    # Chains that still climb towards equilibrium accept too much, never too little.
     accepted = jnp.minimum(_in_equilibrium(pool), pool.accepted)
     error = _error(pool, early * accepted + (1.0 - early) * pool.accepted, law)
     turns = memory.turns + (look & (error * memory.error < 0))
@@ -210,7 +211,7 @@ def _empty(dtype) -> Pool:
 
 
 def _error(pool: Pool, accepted, law: Law):
-    """By how much log R is too small, from the mean acceptance."""
+    """The amount by which log R is too small, from the mean acceptance."""
     expected = pool.expected / pool.count
     found = (accepted + PRIOR * expected) / (pool.count + PRIOR)
     return _bounded((log_s_of(expected) - log_s_of(found)) / law.exponent)
@@ -223,7 +224,7 @@ def _shifted(log_ratio: Float[Array, " chains"] | None, dtype):
     number = jnp.isfinite(log_ratio)
     count = jnp.maximum(jnp.sum(number), 2).astype(dtype)
     mean = jnp.sum(jnp.where(number, log_ratio, 0.0)) / count
-    # Apart from their own mean they are a little nearer than apart from the law's.
+    # Deviations from their own mean are a little smaller than those from the law's mean.
     apart = jnp.where(number, (log_ratio - mean) * jnp.sqrt(count / (count - 1.0)), -jnp.inf)
     above = apart[:, None] > SHIFTS[None].astype(dtype)
     others = jnp.where(above, 0.0, jnp.exp(jnp.minimum(apart, 2 * SHIFTS[-1]))[:, None])
@@ -233,12 +234,12 @@ def _shifted(log_ratio: Float[Array, " chains"] | None, dtype):
 def _in_equilibrium(pool: Pool) -> Float[Array, ""]:
     r"""The sum of acceptances that the same log ratios x would have in equilibrium.
 
-    Chains that climb accept nearly everything: their log ratios are larger, but no more apart
-    than they will be. By detailed balance in equilibrium
+    Chains that still climb towards equilibrium accept nearly everything: their log ratios are
+    larger, but no more spread out than they will be. By detailed balance, in equilibrium
 
     $$E[e^x; x < 0] = P(x > 0),$$
 
-    so they are shifted to where that holds. Between two of `SHIFTS`, a line.
+    so they are shifted to where that holds, with linear interpolation between two of `SHIFTS`.
     """
     gap, total = pool.others - pool.certain, pool.others + pool.certain
     after = jnp.where(jnp.any(gap >= 0), jnp.argmax(gap >= 0), len(SHIFTS) - 1)
@@ -253,10 +254,10 @@ def _bounded(error):
 
 
 def _follow_slope(memory: Memory, law: Law, at, jump, cost, ends) -> Memory:
-    """Every four steps, larger, smaller, smaller, larger, a step along the slope.
+    """After every four steps (larger, smaller, smaller, larger), move log R along the slope.
 
-    Not before chains have moved twice as many sites as there are: until then what moves them
-    furthest is not what would in equilibrium.
+    This begins when chains have moved twice as many sites as there are. Before, the scale that
+    moves them furthest is not the one that would do so in equilibrium.
     """
     active, slope, side = memory.travelled > SETTLED, memory.slope, _side(memory.step)
     mean = jnp.mean(jump).astype(at.dtype)
@@ -268,14 +269,14 @@ def _follow_slope(memory: Memory, law: Law, at, jump, cost, ends) -> Memory:
     )
     look = memory.step % 4 == 3
     rise = slope.jump / jnp.maximum(slope.level * slope.gap, 1e-6) - cost
-    # The noise of log R from one look, and the gains that make the best of it.
+    # The noise of log R from one look, and the best gains for it.
     noise = law.variance / (4 * jump.size * SPREAD**2 * law.curvature**2)
     first, steady = noise / UNSURE**2, min(0.1, _steady(law, noise, SLOPE_LOSS))
     gain = jnp.maximum(1.0 / (FIRST_LOOKS + first + slope.looks.astype(at.dtype)), steady)
     move = jnp.clip(gain * rise / law.curvature, -SLOPE_LONGEST, SLOPE_LONGEST)
     measured = look & active & (slope.gap > SPREAD) & (slope.level > 0)
     log_scale = jnp.clip(memory.log_scale + jnp.where(measured, move, 0.0), *ends)
-    # At an end of the range the rate has nothing to hold: it moves with the scale alone.
+    # At an end of the range the rate cannot be held: it moves with the scale only.
     held = memory.log_s + law.exponent * (log_scale - memory.log_scale)
     return memory._replace(
         log_scale=log_scale,
@@ -290,7 +291,7 @@ def _follow_slope(memory: Memory, law: Law, at, jump, cost, ends) -> Memory:
 
 
 def _averaged(memory: Memory) -> Memory:
-    """The average of log R since it landed; until then, log R itself."""
+    """Update the average of log R since `TURNS` changes of sign; until then it is log R itself."""
     landed = memory.landed + (memory.turns >= TURNS)
     weight = (FORGET + 1) / (FORGET + jnp.maximum(landed, 1).astype(memory.average.dtype))
     average = memory.average + weight * (memory.log_scale - memory.average)
@@ -298,13 +299,14 @@ def _averaged(memory: Memory) -> Memory:
 
 
 def _steady(law: Law, noise, loss: float = LOSS):
-    r"""The gain with which steps of this variance cost no more than `loss`.
+    r"""The gain with which steps of this variance cost at most `loss` of the jump distance.
 
-    $\log R$ then has variance gain noise / 2, and the jump distance is 1 - curvature var / 2.
+    $\log R$ then has variance v = gain * noise / 2, and the jump distance is 1 - curvature * v / 2
+    of its maximum.
     """
     return 4 * loss / (noise * law.curvature)
 
 
 def _side(step):
-    """+1, -1, -1, +1, ...: larger and smaller scales such that a steady trend cancels."""
+    """+1, -1, -1, +1, ...: larger and smaller scales, ordered so that a steady trend cancels."""
     return jnp.where((step + 1) % 4 < 2, 1.0, -1.0)

@@ -1,8 +1,7 @@
-"""What a tuner is, and the two that leave the scale alone.
+"""The interface of a tuner, and the two tuners that leave the scale unchanged.
 
 A tuner is a frozen module; its state is a tuple that holds at least `scale`, one number for all
-chains or one for each. What the scale means, and between which ends it may move, is the kernel's
-to say: see `ScaleRange`.
+chains or one for each. The kernel defines what the scale means, and its range: see `ScaleRange`.
 """
 
 import abc
@@ -17,14 +16,14 @@ from hopscale.kernels.kernel import Info, ScaleRange
 
 
 class TunerState(NamedTuple):
-    """The scale of the next step, and whatever else the tuner remembers."""
+    """The scale of the next step, and anything else that the tuner remembers."""
 
     scale: Float[Array, "..."]
     memory: Any = ()
 
 
 class Tuner(eqx.Module):
-    """How the scale starts, and how it moves during warm-up."""
+    """A rule for the scale: where it starts, and how it moves during warm-up."""
 
     @abc.abstractmethod
     def init(self, scales: ScaleRange, chains: int, dtype) -> TunerState:
@@ -35,14 +34,14 @@ class Tuner(eqx.Module):
         """The state after a warm-up step; `info` holds what each chain did."""
 
     def settled(self, state: TunerState) -> TunerState:
-        """The state with the scale to draw with, where warm-up ends."""
+        """The state at the end of warm-up, with the scale to use for the draws."""
         return state
 
     def check(self, scales: ScaleRange) -> None:
-        """Raise if the tuner does not fit a kernel with such scales."""
+        """Raise if the tuner does not fit a kernel with this range of scales."""
 
     def with_defaults(self, scales: ScaleRange) -> "Tuner":
-        """The tuner with what it takes from the kernel filled in."""
+        """The tuner, with the settings that it takes from the kernel filled in."""
         return self
 
 
@@ -50,8 +49,8 @@ class Fixed(Tuner):
     """The same scale at every step: R sites, for kernels that choose sites.
 
     Args:
-        scale: R, from 1 to the number of sites, for all chains or one for each. A fraction is
-            rounded at random at every step.
+        scale: R, from 1 to the number of sites: one number for all chains, or one for each. An R
+            that is not an integer is rounded at random at every step.
     """
 
     scale: float | Float[np.ndarray, " chains"]
@@ -99,7 +98,7 @@ class Fixed(Tuner):
 
 
 class NoScale(Tuner):
-    """For kernels without a scale."""
+    """The tuner of kernels without a scale."""
 
     def init(self, scales, chains: int, dtype) -> TunerState:
         return TunerState(scale=jnp.ones((), dtype))

@@ -1,4 +1,4 @@
-"""The paper's experiments, a module or a folder each.
+"""The paper's experiments, one module or folder each.
 
 To add one, write a module with an `EXPERIMENT` (see `experiment.py`) and list it here.
 """
@@ -33,7 +33,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     table2.EXPERIMENT,
 )
 
-# What other words of the command line stand for.
+# Groups of experiments on the command line.
 GROUPS = {
     "table1": ("bernoulli", "ising", "fhmm"),
     "figures": ("bernoulli", "ising", "fhmm", "order", "jumps", "near-fair"),
@@ -62,11 +62,11 @@ def named(names: list[str], profile: str = "quick") -> list[Experiment]:
     """Experiments by name or group, in their order here.
 
     Args:
-        names: "default" is what the profile runs unless told; "all" is everything.
+        names: names or groups; "default" is what the profile runs by default, "all" everything.
         profile: "quick" or "paper".
 
     Raises:
-        ValueError: for a name that is not among the choices.
+        ValueError: a name is not among the choices.
     """
     every = [experiment.name for experiment in EXPERIMENTS]
     groups = {

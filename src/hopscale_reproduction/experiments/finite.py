@@ -1,9 +1,9 @@
 """How many sites the rate 0.574 needs (Appendix B.2, Tables 3 and 4).
 
-With p near 1/2 the acceptance rate stays above 0.574 even when all N sites are flipped; with p
-near 0 it is below 0.574 even when one is. In both cases some N is the first at which 0.574 can
-be had at all. Rates are estimated from independent exact draws, not from chains: with all p
-equal a state is a number of ones.
+With p near 1/2 and few sites, the acceptance rate stays above 0.574 even when all N sites are
+flipped. With p near 0 and few sites, it is below 0.574 even when one site is flipped. In both cases
+there is a first N at which 0.574 can be reached. Rates are estimated from independent exact draws,
+not from chains: with all p equal, a state is described by its number of ones.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from hopscale_reproduction.snapshot import Snapshot
 
 NAME = "finite"
 RATE = 0.574
-HALF, ZERO = "half", "zero"  # what p is close to
+HALF, ZERO = "half", "zero"  # the value that p is close to
 EPSILONS = {HALF: (0.1, 0.05, 0.025, 0.0125), ZERO: (0.01, 0.005, 0.0025, 0.00125)}
 PATHS = ("reversed", "same")
 BEST = {"best_rate": "a number or null", "best_share": "a number or null"}
@@ -50,7 +50,7 @@ class SitesCell:
 
     @staticmethod
     def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
-        """Raise a ValueError unless they could be those of such an entry."""
+        """Raise a ValueError if they cannot be those of such an entry."""
         needed = {"experiment": "text", "case": "text", "epsilon": "a number", "rate": "a number"}
         check("settings", settings, needed)
         check_names("settings", settings, needed)
@@ -59,14 +59,17 @@ class SitesCell:
 
 
 def cells(profile: str, find: Find) -> Iterator[SitesCell]:
-    """The same in both profiles."""
+    """All entries, the same in both profiles."""
     for case, epsilons in EPSILONS.items():
         for epsilon in epsilons:
             yield SitesCell(case, epsilon)
 
 
 class Count:
-    """Computes the sites needed with both ways back, and at the paper's number the best scale."""
+    """Computes the sites needed with both orders of the way back, and the best scale.
+
+    The best scale is that at the paper's number of sites.
+    """
 
     def run(self, cell: SitesCell, context: Context) -> Results:
         ours = {path: sites_needed(cell.p, cell.case, path) for path in PATHS}
@@ -85,7 +88,7 @@ class Count:
 def acceptance_rate(
     n: int, p: float, scale: int, path: str, samples: int = 40_000, seed: int = 0
 ) -> float:
-    """The acceptance rate of LBP with g = sqrt in equilibrium, all sites 1 with probability p."""
+    """The acceptance rate of LBP with g = sqrt in equilibrium, each site 1 with probability p."""
     rng = np.random.default_rng(seed)
     odds = p / (1.0 - p)
     weight = np.sqrt([odds, 1.0 / odds])  # of flipping a 0, of flipping a 1
@@ -108,7 +111,7 @@ def acceptance_rate(
 
 
 def sites_needed(p: float, case: str, path: str) -> int:
-    """The smallest N with which some scale is accepted at the rate 0.574."""
+    """The smallest N at which some scale has an acceptance rate of 0.574."""
 
     def reached(n: int) -> bool:
         if case == HALF:
@@ -136,10 +139,10 @@ def best_scale(n: int, p: float, samples: int = 10_000) -> tuple[float, float]:
 
 
 class Needed(NamedTuple):
-    """Sites needed for 0.574: the paper's number, ours for both ways back, and what is best.
+    """Sites needed for 0.574: the paper's number, ours for both orders, and the best scale.
 
     `best_rate` is the acceptance rate of the scale with the largest jump distance at the paper's
-    number of sites, with the way back as in Eq. (4); None where all scales up to N are not needed.
+    number of sites, with the way back as in Eq. (4). It is computed for p near 1/2 only, else None.
     """
 
     case: str
@@ -193,7 +196,7 @@ def chart(snapshot: Snapshot) -> Chart:
 
 
 def claim(snapshot: Snapshot) -> Claim:
-    text = "The rate 0.574 needs ε^(-2) sites near p = 1/2, ε^(-1) near p = 0"
+    text = "The sites needed for the rate 0.574 grow as ε^(-2) near p = 1/2, as ε^(-1) near p = 0"
     found = needed(snapshot)
     powers = {}
     for case in EPSILONS:
@@ -202,9 +205,9 @@ def claim(snapshot: Snapshot) -> Claim:
         if fit is not None:
             powers[case] = fit.slope
     if len(powers) < 2:
-        why = "Too few numbers were computed for a power." if found else ""
+        why = "Too few entries were computed to fit a power." if found else ""
         return Claim(NAME, text, why, "too short" if found else "not run")
-    said = f"Sites go as ε to the power {powers[HALF]:.2f} and {powers[ZERO]:.2f}."
+    said = f"The fitted powers of ε are {powers[HALF]:.2f} and {powers[ZERO]:.2f}."
     near = abs(powers[HALF] + 2) < 0.15 and abs(powers[ZERO] + 1) < 0.1
     return Claim(NAME, text, said.replace("-", "−"), "yes" if near else "no")
 
@@ -225,8 +228,8 @@ def blocks(snapshot: Snapshot) -> list[Block]:
     ]
     heads = ["p", "ε", "paper's N", "ours, reversed", "ours, same order", "best rate", "best R"]
     grid = Grid(
-        "Tables 3 and 4. Sites needed; and, at the paper's N, the acceptance rate and the size of "
-        "the scale with the largest jump distance.",
+        "Tables 3 and 4. The sites needed, and the acceptance rate and R of the scale with the "
+        "largest jump distance at the paper's N.",
         heads,
         rows,
         rules=(4,) if len(rows) > 4 else (),
@@ -239,30 +242,31 @@ def _text(found: list[Needed]) -> str:
     half = [row for row in found if row.case == HALF]
     zero = [row for row in found if row.case == ZERO]
     text = (
-        "The paper gives (Tables 3 and 4) how many sites are needed for the best rate to be 0.574 "
-        "when all p are 1/2 − ε or ε. It does not say how that was decided; ours is the least N at "
-        "which some scale is accepted at 0.574 in equilibrium, within two per cent. "
+        "Tables 3 and 4 of the paper say how many sites are needed for the best rate to be 0.574 "
+        "when all p are 1/2 − ε, or ε. The paper does not say how that was decided. Our number is "
+        "the smallest N, within two per cent, at which some scale has an acceptance rate of 0.574 "
+        "in equilibrium. "
     )
     if half and zero:
         ours = [_growth([row.ours["reversed"] for row in rows]) for rows in (half, zero)]
         paper = [_growth([row.paper for row in rows]) for rows in (half, zero)]
         text += (
-            "Orders of ε^(-2) and ε^(-1) would multiply N by 4 and 2 where ε is halved: with the "
-            f"reversed path it grows by {ours[0]} and {ours[1]}, in the paper's tables by "
-            f"{paper[0]} and {paper[1]}. "
+            "If N grows as ε^(-2) near p = 1/2 and as ε^(-1) near p = 0, halving ε multiplies it "
+            f"by 4 and 2. With the reversed order the factors are {ours[0]} and {ours[1]}; in the "
+            f"paper's tables they are {paper[0]} and {paper[1]}. "
         )
     rates = [row.best_rate for row in half if row.best_rate is not None]
     if rates:
         text += (
-            "That some scale is accepted at 0.574 does not make it the best one: at the paper's N "
-            "near 1/2 the largest jump distance is had at rates of "
+            "A scale with an acceptance rate of 0.574 need not be the best one: at the paper's N "
+            "near p = 1/2, the jump distance is largest at rates of "
             f"{min(rates):.2f} to {max(rates):.2f}."
         )
     return text
 
 
 def _growth(sites: list[int]) -> str:
-    """From one ε to the next, half as large."""
+    """The factors by which N grows each time ε is halved."""
     return span([b / a for a, b in itertools.pairwise(sites)], 1) if len(sites) > 1 else "–"
 
 

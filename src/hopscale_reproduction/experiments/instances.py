@@ -1,9 +1,9 @@
 r"""The spread over random targets: the same cells over many draws of the targets' parameters.
 
-The paper drew p, or the field, once a column. How far a column moves with the draw says how close
-a comparison can be, and which differences need no other reason.
+The paper drew p, or the field, once per column. The spread of a column over draws says how close a
+comparison can be, and which differences need no other explanation.
 
-The best jump distance of RWM goes as $1 / \sum_i (2 p_i - 1) \log \frac{p_i}{1 - p_i}$, that of
+The best jump distance of RWM scales as $1 / \sum_i (2 p_i - 1) \log \frac{p_i}{1 - p_i}$, that of
 LBP as $\lambda_1^{-2/3}$. Both are functions of averages over sites, so their relative standard
 deviation over draws of p falls as $N^{-1/2}$.
 """
@@ -48,8 +48,8 @@ TARGETS = {"quick": 4, "paper": 16}
 LENGTH = {"quick": 3_000, "paper": LENGTHS[0]}
 READING = {"bernoulli": {"spacing": "random"}, "ising": {}}
 
-ROUNDING = 0.01 / math.sqrt(12.0)  # standard deviation of what two decimals leave out
-_SITES, _DRAWS = 400, 2_000  # of the draws that measure the spread at one size
+ROUNDING = 0.01 / math.sqrt(12.0)  # standard deviation of rounding to two decimals
+_SITES, _DRAWS = 400, 2_000  # with which the predicted spread is measured
 
 
 def columns(profile: str) -> Iterator[tuple[str, int, str, str]]:
@@ -62,7 +62,7 @@ def columns(profile: str) -> Iterator[tuple[str, int, str, str]]:
 
 
 def cells(profile: str, find: Find) -> Iterator[Cell]:
-    """R = 1 and the tuned scale on targets drawn again and again."""
+    """R = 1 and the tuned scale on many draws of the target."""
     half = LENGTH[profile] // 2
     for model, size, sampler, balance in columns(profile):
         for config in ("C2",) if profile == "quick" else CONFIGS:
@@ -79,13 +79,13 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
 
 
 class Spread(NamedTuple):
-    """One printed number among draws of p, or of the field.
+    """One printed number, compared with draws of p or of the field.
 
     Args:
-        column, method: where it stands.
+        column, method: its place in the tables.
         printed: the paper's jump distance.
         ours: mean over draws of the target's parameters.
-        runs: ours, a cell a draw.
+        runs: ours, one cell per draw.
         predicted: the relative standard deviation over draws that the theory gives.
     """
 
@@ -100,7 +100,7 @@ class Spread(NamedTuple):
     def z(self) -> float:
         """The printed number's distance from ours, in standard deviations of one draw.
 
-        Printed numbers are rounded to two decimals, which counts too.
+        The rounding of printed numbers to two decimals is included.
         """
         draw = self.ours.spread * math.sqrt(1.0 + 1.0 / self.ours.count)
         spread = math.hypot(draw, ROUNDING / self.ours.mean)
@@ -119,10 +119,10 @@ def spreads(snapshot: Snapshot) -> list[Spread]:
 
 
 def spread_at(found: list[Spread], column: Column, method: Method) -> float:
-    """The relative standard deviation over draws; NaN where neither theory nor runs give it.
+    """The relative standard deviation over draws; NaN if neither theory nor runs give it.
 
-    For Ising fields it is that of the size that was drawn many times, and falls as one over the
-    lattice's side. A grid moves as the tuned scale does.
+    For Ising fields it is measured at the size that was drawn many times, and taken to fall as one
+    over the side of the lattice. A grid has the spread of the tuned scale.
     """
     if column.model == "bernoulli":
         return predicted(column, method)
@@ -138,8 +138,9 @@ def spread_at(found: list[Spread], column: Column, method: Method) -> float:
 def predicted(column: Column, method: Method) -> float:
     """The relative standard deviation of the jump distance over draws of p, by the theory.
 
-    GWG has no theory; its spread is taken to be that of LBP. With R = 1, GWG and LBP accept
-    almost always and have none. There is none for other models than Bernoulli: NaN.
+    There is no theory for GWG; its spread is taken to be that of LBP. With R = 1, GWG and LBP
+    accept almost every proposal and have no spread. For models other than Bernoulli there is no
+    prediction: NaN.
     """
     if column.model != "bernoulli":
         return math.nan
@@ -155,7 +156,7 @@ def predicted(column: Column, method: Method) -> float:
 
 @functools.cache
 def _at_reference(curve: str, balance: str, config: str) -> float:
-    """At N = 400, over 2,000 draws."""
+    """The relative standard deviation at N = 400, over 2,000 draws."""
     low, high = INTERVAL[config]
     p = np.random.default_rng(0).uniform(low, high, (_DRAWS, _SITES))
     distance = {"single": _single, "walk": _walk, "balanced": _balanced}[curve](p, balance)
@@ -182,7 +183,7 @@ def _balanced(p: np.ndarray, balance: str) -> np.ndarray:
 
 
 def chart(snapshot: Snapshot) -> Chart:
-    """Each draw of p, over the printed number."""
+    """The jump distance of each draw, divided by the printed number."""
     found = snapshot.once(spreads)
     panels = []
     for model, size in dict.fromkeys(item.column[:2] for item in found):
@@ -233,14 +234,15 @@ def blocks(snapshot: Snapshot) -> list[Block]:
         for item in found
     ]
     heads = ["target", "sampler", "ours, mean", "paper", "spread", "predicted", "z"]
-    caption = "Jump distance over draws: mean, spread, and where the printed number lies."
+    caption = "Jump distance over draws: mean, spread, and the position of the printed number."
     grid = Grid(caption, heads, rows)
     return [
         Head(NAME, "The spread over random targets"),
         Text(_text() + _within_two(found)),
         Picture(
             chart(snapshot),
-            "Ours over the printed number, a point a draw of p or of the Ising field.",
+            "Our jump distance divided by the printed one. Each point is one draw of p or of the "
+            "Ising field.",
         ),
         Fold("Every column", [grid]) if len(rows) > 12 else grid,
     ]
@@ -252,13 +254,14 @@ def _text() -> str:
         values = [predicted(Column("bernoulli", size, config), ARWM) for config in CONFIGS]
         ranges.append(f"{percent(min(values))} to {percent(max(values))} at N = {size}")
     return (
-        "The paper drew p, and the Ising field, once a column. The best jump distance of RWM on "
-        "Bernoulli targets goes as one over the sum of (2p − 1) log(p/(1 − p)), whose relative "
+        "The paper drew p, and the Ising field, once per column. The best jump distance of RWM on "
+        "Bernoulli targets scales as one over the sum of (2p − 1) log(p/(1 − p)). Its relative "
         "standard deviation over draws of p is "
         + ", ".join(ranges)
-        + ". A printed number is one draw; ours is the mean over draws, or that of evenly spaced "
-        "p. The z below is the printed number's distance from our mean, in standard deviations of "
-        "one draw. All samplers of a column share its draw, so their z go together."
+        + ". A printed number comes from one draw; ours is the mean over draws, or comes from "
+        "evenly spaced p. In the table, z is the distance of the printed number from our mean, in "
+        "standard deviations of one draw. All samplers of a column share its draw, so their z are "
+        "correlated."
     )
 
 
@@ -267,7 +270,7 @@ def _within_two(found: list[Spread]) -> str:
     if not scores:
         return ""
     inside = sum(score <= 2 for score in scores)
-    return f" {inside} of {len(scores)} printed numbers are within two of them."
+    return f" {inside} of {len(scores)} printed numbers are within two standard deviations."
 
 
 EXPERIMENT = Experiment(

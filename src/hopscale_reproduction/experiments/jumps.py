@@ -1,7 +1,7 @@
 """Jump distance as the measure to tune by (Appendix B.1).
 
-The paper argues that in the limit each site is a jump process whose speed alone depends on the
-scale. Then, across scales, the inverse autocorrelation time of every test function is
+The paper argues that, in the limit, each site is a jump process and the scale changes only its
+speed. Then, across scales, the inverse autocorrelation time of every test function is
 proportional to the expected jump distance.
 """
 
@@ -71,7 +71,7 @@ class Jump(NamedTuple):
 
 
 def jumps(snapshot: Snapshot) -> list[Jump]:
-    """All test functions with three scales or more."""
+    """All test functions with at least three scales."""
     groups: dict[str, list[Run]] = {}
     for cell, results in snapshot.found(NAME):
         groups.setdefault(cell.statistic, []).append((cell, results))
@@ -108,7 +108,7 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def chart(snapshot: Snapshot) -> Chart:
-    """1 / autocorrelation time against jump distance, a panel a test function."""
+    """1 / autocorrelation time against jump distance, one panel per test function."""
     panels = []
     for jump in snapshot.once(jumps):
         best = int(np.argmax(jump.distance))
@@ -127,7 +127,7 @@ def chart(snapshot: Snapshot) -> Chart:
                 [
                     line("proportional", ends, jump.factor * ends, "grey"),
                     Series("up to the best R", points[: best + 1], "blue", "o"),
-                    Series("beyond it", points[best + 1 :], "red", "^", hollow=True),
+                    Series("beyond the best R", points[best + 1 :], "red", "^", hollow=True),
                 ],
                 note=f"r = {jump.correlation:.3f}",
             )
@@ -147,9 +147,9 @@ def claim(snapshot: Snapshot) -> Claim:
         begun = bool(snapshot.found(NAME))
         why = "Too few scales were run for a correlation." if begun else ""
         return Claim(NAME, text, why, "too short" if begun else "not run")
-    said = f"Correlation {span(everywhere, 2)} over {len(everywhere)} test functions"
+    said = f"The correlation is {span(everywhere, 2)} over {len(everywhere)} test functions"
     if below:
-        said += f"; {span(below, 3)} up to the best scale"
+        said += f", and {span(below, 3)} up to the best scale"
     status = "yes" if min(everywhere) > 0.95 else "partly" if max(everywhere) > 0.5 else "no"
     return Claim(NAME, text, f"{said}.", status)
 
@@ -172,22 +172,24 @@ def blocks(snapshot: Snapshot) -> list[Block]:
     return [
         Head(NAME, "Jump distance as the measure"),
         Text(
-            "The paper argues (Appendix B.1) that in the limit a site is a jump process of which "
-            "only the speed depends on the scale, so that over scales the inverse autocorrelation "
-            "time of every test function is proportional to the jump distance. Here: independent "
-            f"bits with p = 1/4, {size}, LBP with scales from a tenth of the best to twice it. "
+            "The paper argues (Appendix B.1) that, in the limit, a site is a jump process and the "
+            "scale changes only its speed. Then, across scales, the inverse autocorrelation time "
+            "of every test function is proportional to the jump distance. These runs have "
+            f"independent bits with p = 1/4, {size}, and LBP with scales from a tenth of the best "
+            "to twice the best. "
             + _beyond_the_best(found)
-            + "With all p equal the log-probability is a linear function of the number of ones: "
-            "these two coincide."
+            + "With all p equal, the log-probability is a linear function of the number of ones, "
+            "so these two coincide."
         ),
         Picture(
             chart(snapshot),
-            "Inverse autocorrelation time against jump distance; the line through the origin is "
+            "Inverse autocorrelation time against jump distance. The line through the origin is "
             "fitted to all scales.",
         ),
         Grid(
-            "Proportionality over scales: correlation, the fitted factor, the root mean square of "
-            "relative residuals, and the acceptance rate of the shortest autocorrelation time.",
+            "Proportionality across scales: the correlation r, the fitted factor, the misfit (root "
+            "mean square of relative residuals), and the acceptance rate at which the "
+            "autocorrelation time is shortest.",
             heads,
             rows,
         ),
@@ -199,8 +201,8 @@ def _beyond_the_best(found: list[Jump]) -> str:
     if not found or not min(below) > 0.95 or min(j.correlation for j in found) > 0.95:
         return ""
     return (
-        "Up to the best scale the proportionality holds; beyond it chains stay where they are for "
-        "long, and the same jump distance goes with a longer memory. "
+        "Up to the best scale the proportionality holds. Beyond it, chains stay in a state for a "
+        "long time, and the same jump distance comes with a longer autocorrelation time. "
     )
 
 

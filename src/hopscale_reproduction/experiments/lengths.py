@@ -1,11 +1,12 @@
-"""Over how many draws the tables' effective sample sizes were taken.
+"""The number of draws behind the effective sample sizes of the tables.
 
-A printed size over our size per draw gives the number of draws behind it. For the Ising model it is
-the stated one. For Bernoulli it is 2,000, 5,000 and 20,000 instead of 5,000, 20,000 and 50,000,
-for the FHMM of lengths 1,000 and 4,000 it is 10,000 and 20,000 instead of 20,000 and 50,000: the
-chains were shorter than stated.
-This matters beyond a factor, as a slow chain's estimate does not fall with its length. Here are
-those columns once more, with the lengths that the printed numbers imply.
+A printed size divided by our size per draw gives the number of draws behind it. For the Ising model
+it is the stated one. For Bernoulli it is 2,000, 5,000 and 20,000 instead of 5,000, 20,000 and
+50,000. For the FHMM of lengths 1,000 and 4,000 it is 10,000 and 20,000 instead of 20,000 and
+50,000. So these chains were shorter than stated.
+
+This matters beyond a factor, because the estimate of a slow chain does not fall with its length.
+Here those columns are run again, with the lengths that the printed numbers imply.
 """
 
 from collections.abc import Iterator
@@ -33,13 +34,13 @@ IMPLIED = {
     "bernoulli": {100: 2_000, 800: 5_000, 6400: 20_000},
     "fhmm": {1000: 10_000, 4000: 20_000},
 }
-INSTANCES = {("fhmm", 1000): 2}  # random targets; one, unless said
+INSTANCES = {("fhmm", 1000): 2}  # random targets; one by default
 
 
 def cells(profile: str, find: Find) -> Iterator[Cell]:
-    """R = 1 and the tuned scale, over as many draws as the printed sizes imply.
+    """R = 1 and the tuned scale, with the number of draws that the printed sizes imply.
 
-    For the random walk, whose chains are the slowest, the grid of rates too.
+    For the random walk, whose chains are the slowest, the grid of rates is run too.
     """
     for model, sizes in IMPLIED.items():
         for size, draws in sizes.items():
@@ -61,13 +62,13 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
 
 
 def _has_own_grid(cell: Cell, profile: str) -> bool:
-    """Whether the grid of the tables is of another length than the printed sizes imply."""
+    """Whether the grid of the tables has another length than the printed sizes imply."""
     own = (cell.model, cell.size, cell.sampler) not in plan.GRID_LENGTHS
     return own and cell.sampler == "rwm" and profile == "paper"
 
 
 def blocks(snapshot: Snapshot) -> list[Block]:
-    """What chain length the printed effective sample sizes imply, and what it changes."""
+    """The chain lengths that the printed effective sample sizes imply, and what they change."""
     found = snapshot.once(tables)
     rows, fits = [], []
     for table in found.values():
@@ -80,19 +81,19 @@ def blocks(snapshot: Snapshot) -> list[Block]:
             size = f"{significant(entry.measured.mean)} ± {significant(entry.measured.error, 1)}"
             numbers = [f"{entry.implied:,.0f}", f"{stated:,}"]
             rows.append([column_label(column), printed(entry.printed), size, *numbers])
-    heads = ["target", "paper's ESS", "ours, a draw", "draws implied", "draws stated"]
-    caption = "ALBP's effective sample size, and the number of kept draws it would take."
+    heads = ["target", "paper's ESS", "ours, per draw", "draws implied", "draws stated"]
+    caption = "ALBP's effective sample size, and the number of kept draws that it implies."
     grid = Grid(caption, heads, rows)
     return [
-        Head("ess", "The size of ESS"),
+        Head("ess", "Absolute effective sample sizes"),
         Text(
-            "Effective sample sizes are those of the Hamming distance to a fixed random state (for "
-            "the RBM, of the number of ones), with autocorrelations summed up to the first "
-            "negative one, a chain at a time. Divided by ours a draw, the printed ones give the "
-            f"kept draws below{_fitting(fits)}. The comparison is therefore by ESS relative to "
-            "ALBP. For slow samplers that too depends on the length: a chain with few effective "
-            "draws is cut early and counts for more than it is, so that beside ALBP, RWM-1 and "
-            "LBP-1 look the better the shorter the chains."
+            "The effective sample size (ESS) is that of the Hamming distance to a fixed random "
+            "state or, for the RBM, of the number of ones. Autocorrelations are summed up to the "
+            "first negative one, for each chain separately. The printed sizes, divided by ours per "
+            f"draw, give the numbers of kept draws below{_fitting(fits)}. The comparison is "
+            "therefore by ESS relative to ALBP. For slow samplers this ratio depends on the length "
+            "too: in a chain with few effective draws the sum ends early, which overestimates the "
+            "ESS. So the shorter the chains, the better RWM-1 and LBP-1 look beside ALBP."
         ),
         Fold("Every column", [grid]) if len(rows) > 12 else grid,
         *_both_lengths(found),
@@ -100,14 +101,14 @@ def blocks(snapshot: Snapshot) -> list[Block]:
 
 
 def _fitting(fits: list[bool]) -> str:
-    """How many of the printed sizes fit the stated lengths."""
+    """How many of the printed sizes agree with the stated lengths."""
     if not fits:
         return ""
-    return f", which fit the stated chain lengths within 15% in {sum(fits)} of {len(fits)} columns"
+    return f", which agree with the stated ones within 15% in {sum(fits)} of {len(fits)} columns"
 
 
 def _both_lengths(found: dict[str, Table]) -> list[Block]:
-    """The columns that were run over as many draws as the printed sizes imply."""
+    """The columns that were run with the number of draws that the printed sizes imply."""
     entries = [
         entry
         for table in found.values()
@@ -129,12 +130,13 @@ def _both_lengths(found: dict[str, Table]) -> list[Block]:
         for entry in both
     ]
     heads = ["target", "sampler", "paper", "stated length", "implied length", "draws kept"]
-    grid = Grid("ESS relative to ALBP with both lengths.", heads, rows)
+    grid = Grid("ESS relative to ALBP, with both lengths.", heads, rows)
     text = (
         "Columns whose printed sizes imply other lengths than the stated ones were run again with "
-        f"the implied ones, and these are what the tables compare. Of {len(both)} printed ratios, "
-        f"{sum(map(_agrees_as_stated, both))} are within 15% of ours with the stated lengths, "
-        f"{sum(entry.verdict == WITHIN for entry in both)} with the implied ones."
+        "the implied lengths, and the tables compare with these runs. Of "
+        f"{len(both)} printed ratios, {sum(map(_agrees_as_stated, both))} are within 15% of ours "
+        f"with the stated lengths, and {sum(entry.verdict == WITHIN for entry in both)} with the "
+        "implied ones."
     )
     return [Text(text), Fold("With both lengths", [grid])]
 

@@ -1,7 +1,7 @@
 """The random walk on targets that approach fair coins (Theorem 2).
 
 With |p - 1/2| of order $N^{-\\beta}$ the best scale is of order $N^{2\\beta}$, and the best
-acceptance rate 0.234 whatever $\\beta$. Small $\\beta$ needs large N: at $\\beta = 0$ the scale
+acceptance rate is 0.234 for every $\\beta$. Small $\\beta$ needs large N: at $\\beta = 0$ the scale
 stays a small integer.
 """
 
@@ -68,12 +68,12 @@ class NearFair(NamedTuple):
     size: int
     beta: float
     runs: list[Run]
-    best: float | None  # rate; None where all N sites at once move furthest, or at an end
+    best: float | None  # rate; None if it is at an end, or if changing all N sites moves furthest
     scale: float | None  # tuned for 0.234
 
 
 def curves(snapshot: Snapshot) -> list[NearFair]:
-    """By N and beta."""
+    """All curves, by N and beta."""
     groups: dict[tuple[int, float], list[Run]] = {}
     for cell, results in snapshot.found(NAME):
         groups.setdefault((cell.size, dict(cell.options)["beta"]), []).append((cell, results))
@@ -94,7 +94,7 @@ def _curve(size: int, beta: float, runs: list[Run]) -> NearFair:
 
 
 def _inside(rates: np.ndarray, distance: np.ndarray, free: np.ndarray) -> float | None:
-    """The best rate, where the rates that were run enclose it.
+    """The best rate, if the rates that were run enclose it; None otherwise.
 
     Scales that stopped at N are off the curve (`free` is false); the best must not be one of them.
     """
@@ -108,7 +108,7 @@ def _inside(rates: np.ndarray, distance: np.ndarray, free: np.ndarray) -> float 
 
 
 def best_rate(rates: np.ndarray, ejd: np.ndarray) -> float:
-    """Where a cubic through (rate, log EJD) has its top: the curves lean to one side."""
+    """The maximum of a cubic through (rate, log EJD); a cubic, as the curves are asymmetric."""
     fine = np.linspace(np.min(rates), np.max(rates), 2_001)
     return float(fine[np.argmax(np.polyval(np.polyfit(rates, np.log(ejd), 3), fine))])
 
@@ -117,7 +117,7 @@ def best_rate(rates: np.ndarray, ejd: np.ndarray) -> float:
 
 
 def chart(snapshot: Snapshot) -> Chart:
-    """The random walk's curves near fair coins, each over its best."""
+    """The random walk's curves near fair coins, each divided by its best."""
     groups: dict[int, list[NearFair]] = {}
     for found in snapshot.once(curves):
         groups.setdefault(found.size, []).append(found)
@@ -138,7 +138,7 @@ def chart(snapshot: Snapshot) -> Chart:
 
 
 def _limit() -> Series:
-    """a s(a)^2 with a = 2 Phi(-s/2), over its best: the limit, whatever beta."""
+    """The limit for every beta: a s(a)^2 with a = 2 Phi(-s/2), divided by its best."""
     rates = np.linspace(0.07, 0.42, 60)
     curve = rates * ndtri(rates / 2) ** 2
     return line("limit", rates, curve / curve.max(), "grey")
@@ -158,14 +158,14 @@ def blocks(snapshot: Snapshot) -> list[Block]:
     return [
         Head(NAME, "The random walk near fair coins"),
         Text(
-            "Theorem 2 is about targets whose p approach 1/2 as N^(-β): there the random walk's "
-            "best scale grows as N^(2β), and its best acceptance rate is 0.234 whatever β. The "
-            "grey line is the limit. Where changing all N sites at once moves furthest, no rate is "
-            "the best, and the table has a dash."
+            "Theorem 2 is about targets whose p approach 1/2 as N^(-β). There the random walk's "
+            "best scale grows as N^(2β), and its best acceptance rate is 0.234 for every β. The "
+            "grey line is the limit. If changing all N sites at once moves furthest, there is no "
+            "best rate, and the table has a dash."
         ),
-        Picture(chart(snapshot), "Jump distance over its best, against acceptance, RWM."),
+        Picture(chart(snapshot), "Jump distance of RWM, relative to its best, against acceptance."),
         Grid(
-            "Best acceptance rate (a cubic through all rates), and the R tuned for 0.234.",
+            "Best acceptance rate (from a cubic through all rates), and R when tuned for 0.234.",
             heads,
             rows,
         ),

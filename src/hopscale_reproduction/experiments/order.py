@@ -36,8 +36,8 @@ SIZES = {
 }
 INSTANCES = {"quick": 1, "paper": 3}
 DRAWS = {"quick": 1_000, "paper": 4_000}
-FEWEST_SIZES = 3  # that have a slope with an error
-FEW_SIZES = 4  # up to these the scatter around one line says little: that of all models counts
+FEWEST_SIZES = 3  # for a slope with an error
+FEW_SIZES = 4  # up to this number, the error of a slope is pooled over all models
 NEAR = 0.05  # a slope this close to the theory's counts as the same
 LBP_SCALE, RWM_SCALE, RATIO = "R of LBP", "R of RWM", "EJD of LBP / RWM"
 LOOKS = {"bernoulli": ("blue", "o"), "ising": ("red", "s"), "fhmm": ("green", "^")}
@@ -49,7 +49,7 @@ def sites(model: str, size: int) -> int:
 
 
 def warmup(n: int, sampler: str) -> int:
-    """Long enough to reach equilibrium: some changes of every site, and of the scale."""
+    """Warm-up long enough for equilibrium: some changes of every site, and of the scale."""
     return max(2_000, 3 * n // 2 if sampler == "rwm" else 10 * round(n ** (2 / 3)))
 
 
@@ -78,7 +78,7 @@ def cells(profile: str, find: Find) -> Iterator[Cell]:
 
 
 class Growth(NamedTuple):
-    """One quantity of one model over sizes."""
+    """One quantity of one model as a function of size."""
 
     model: str
     quantity: str
@@ -128,7 +128,10 @@ def _growth(model: str, quantity: str, measured: list[tuple[int, Value]]) -> Gro
 
 
 def _pooled(growth: Growth, every: list[Growth]) -> Growth:
-    """With few sizes, the error of the larger half's slope by the scatter of all models."""
+    """With few sizes, take the error of the larger half's slope from the scatter of all models.
+
+    The scatter around one line says little then.
+    """
     mine, alike = growth.upper, [g for g in every if g.quantity == growth.quantity]
     slopes = [g.upper for g in alike if g.upper is not None]
     if mine is None or len(growth.sites) > FEW_SIZES:
@@ -195,7 +198,7 @@ def claim(quantity: str, name: str, text: str, snapshot: Snapshot) -> Claim:
     close = [abs(s.slope - 2 / 3) <= NEAR for _, s in slopes]
     status = "yes" if all(close) else "partly" if any(close) else "no"
     if not all(close) and any(s.error > NEAR for _, s in slopes):
-        status = "too short"  # the errors are wider than what is to be told apart
+        status = "too short"  # the errors exceed the difference to be detected
     return Claim(name, text, f"Slopes over the larger half of the sizes: {said}.", status)
 
 
@@ -212,25 +215,26 @@ def blocks(snapshot: Snapshot) -> list[Block]:
     heads = ["quantity", "sites", "theory", "slope", "slope, larger half"]
     return [
         Text(
-            "Adaptive LBP and RWM in configuration C2 over sizes. Lines are least squares on "
-            "logarithms, errors by the scatter around them. Small targets are not yet in the "
-            "limit, so the slope through the larger half of the sizes stands beside that through "
-            "all." + _first_step(snapshot)
+            "Adaptive LBP and RWM in configuration C2, on targets of increasing size. Lines are "
+            "least-squares fits to logarithms; their errors come from the scatter around them. "
+            "Small targets have not reached the limit, so the slope through the larger half of the "
+            "sizes is given beside that through all." + _first_step(snapshot)
         ),
-        Picture(chart(snapshot), "Figure 5. Best scale and gain over the random walk against N."),
+        Picture(chart(snapshot), "Figure 5. Best scale, and gain over the random walk, against N."),
         Grid("Slopes on log-log axes.", heads, rows),
     ]
 
 
 def _first_step(snapshot: Snapshot) -> str:
-    """Why the random walk's R grows with small FHMMs, if it does."""
+    """The reason why the random walk's R grows with the size of small FHMMs, if it does."""
     for g in snapshot.once(growths):
         if (g.model, g.quantity) == ("fhmm", RWM_SCALE) and g.fit and g.fit.slope > 0.05:
             return (
-                " The R of RWM grows with the FHMM: in the model of the tables the first time step "
-                f"favours 1 nine to one, and it is one in {g.sites[0] // 5} sites of the smallest "
-                f"target, one in {g.sites[-1] // 5:,} of the largest. What it takes away from the "
-                "small ones shows in the gain too."
+                " On the FHMM, the R of RWM grows with size. In the model behind the tables, the "
+                "first time step favours 1 by nine to one. It makes up one in "
+                f"{g.sites[0] // 5} sites of the smallest target, and one in "
+                f"{g.sites[-1] // 5:,} of the largest. So it lowers R most on the small targets, "
+                "which shows in the gain too."
             )
     return ""
 

@@ -1,7 +1,7 @@
-"""Where the paper's text and tables describe different programs: both are run.
+"""Both readings wherever the paper's text and tables describe different programs.
 
-Each reading changes one thing of the cell behind the tables. The report puts them beside the
-printed numbers, which is how the reading behind the tables was established.
+Each reading changes one thing in the cell behind the tables. The report compares the readings with
+the printed numbers, which is how the reading behind the tables was established.
 """
 
 import math
@@ -25,33 +25,33 @@ LENGTH = {"quick": 3_000, "paper": LENGTHS[1]}
 
 QUESTIONS = {
     "the way back": (
-        "Eq. (4) scores the way back in the reversed order of the sites; the tables follow from "
-        "the same order. Both leave the target invariant. The variance of the log acceptance "
-        "ratio of independent bits is 4/3 as large with the same order, for t/(t+1), so that the "
-        f"best jump distance of the limit is (4/3)^(1/3) = {(4 / 3) ** (1 / 3):.3f} times as large "
-        "with the reversed order, the library's default."
+        "The way back is the reverse of a proposal. Eq. (4) scores it with the sites in reversed "
+        "order; the tables follow from the same order. Both leave the target invariant. For "
+        "independent bits and t/(t+1), the variance of the log acceptance ratio is 4/3 as large "
+        "with the same order. In the limit, the best jump distance is therefore (4/3)^(1/3) = "
+        f"{(4 / 3) ** (1 / 3):.3f} times as large with the reversed order, the library's default."
     ),
     "a site drawn twice": (
-        "GWG draws sites with replacement. In the tables a site drawn several times is flipped "
-        "once and scored each time; the other reading flips it as often as drawn, so that pairs "
-        "cancel. Both are valid."
+        "GWG draws sites with replacement. In the tables, a site drawn several times is flipped "
+        "once and scored each time. The other reading flips it as often as it is drawn, so that "
+        "pairs cancel. Both are valid."
     ),
     "the Ising model": (
-        "The text couples neighbours with a minus sign and has a disc that covers the whole "
-        "lattice; the tables follow from a plus sign (neighbours agree) and fit a disc of half "
-        "the lattice's area as well or better."
+        "The text couples neighbours with a minus sign, and its disc covers the whole lattice. The "
+        "tables follow from a plus sign (neighbours agree), and fit a disc of half the lattice's "
+        "area as well or better."
     ),
     "the FHMM": (
-        "As written, with probability 0.8 of keeping a value, RWM-1 cannot accept as often as the "
-        "table has it, whatever the weights. The table follows from an almost flat prior: a "
-        "change of value costs 0.2 in log-weight, the first time step favours 1 nine to one, "
+        "As written, a value is kept with probability 0.8, and RWM-1 cannot accept as often as in "
+        "the table, whatever the weights. The table follows from an almost flat prior: a change "
+        "of value costs 0.2 in log-weight, the first time step favours 1 by nine to one, and "
         "chains run along time. The text's formula runs them along the factors."
     ),
 }
 
 
 class Reading(NamedTuple):
-    """One way to read the paper; `behind` marks the one that gave its tables."""
+    """One way to read the paper; `behind` marks the one behind its tables."""
 
     question: str
     name: str
@@ -168,7 +168,7 @@ def sides(snapshot: Snapshot) -> list[Side]:
 
 
 class Misfit(NamedTuple):
-    """A reading over all its cells: how far from the printed numbers, typically and at most."""
+    """How far a reading is from the printed numbers over all its cells, typically and at most."""
 
     question: str
     name: str
@@ -179,7 +179,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(sides: list[Side]) -> list[Misfit]:
-    """One line a reading, of those that were run."""
+    """One entry for each reading that was run."""
     groups: dict[tuple[str, str, bool], list[float]] = {}
     for side in sides:
         if side.ratio is not None:
@@ -203,8 +203,9 @@ def blocks(snapshot: Snapshot) -> list[Block]:
     content: list[Block] = [
         Head(NAME, "Two readings"),
         Text(
-            "The text, the formulas and the tables do not always describe one program. Each "
-            "reading was run; the one behind the tables, marked, is the one used for comparison."
+            "The text, the formulas and the tables of the paper do not always describe the same "
+            "program. Each reading was run. The one behind the tables, marked (tables), is used "
+            "for comparison."
         ),
         _overview(misfits(found)),
     ]
@@ -232,7 +233,7 @@ def _overview(found: list[Misfit]) -> Grid:
 
 
 def _gains(sides: list[Side]) -> str:
-    """How far the other reading of a sampler moves, over that of the tables."""
+    """The jump distance of a sampler's other reading, relative to that of the tables."""
     ours = {
         (side.reading.behind, side.column, side.reading.method): side.ours.mean
         for side in sides
@@ -246,7 +247,7 @@ def _gains(sides: list[Side]) -> str:
     if not ratios:
         return ""
     parts = [f"{TITLES[model]} {span(found, 2)}" for model, found in ratios.items()]
-    return f" The other reading's jump distance over that of the tables': {', '.join(parts)}."
+    return f" The other reading's jump distance, relative to the tables' one: {', '.join(parts)}."
 
 
 def _every_side(sides: list[Side]) -> Grid:

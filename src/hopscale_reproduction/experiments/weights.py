@@ -1,7 +1,7 @@
 """The weights of the FHMM, which the paper does not give: one |W|^2 for all its tables.
 
-The tables' model has an almost flat prior and weights of an unknown size. These cells run over
-|W|^2; the report fits the one that comes closest to all printed jump distances at once.
+The tables' model has an almost flat prior and weights of an unknown size. These cells cover several
+values of |W|^2; the report finds the one that comes closest to all printed jump distances at once.
 """
 
 import math
@@ -27,7 +27,7 @@ INSTANCES = {"quick": 1, "paper": 4}
 
 
 def cells(profile: str, find: Find) -> Iterator[Cell]:
-    """Tuned RWM and LBP over |W|^2."""
+    """Tuned RWM and LBP for each |W|^2."""
     half = LENGTH[profile] // 2
     for size in SIZES[profile]:
         for sampler, balance in MAIN:
@@ -69,7 +69,7 @@ def misfit(snapshot: Snapshot) -> dict[float, float]:
 
 
 def chart(snapshot: Snapshot) -> Chart:
-    """How far ours is from the printed FHMM numbers, over |W|^2."""
+    """How far our FHMM numbers are from the printed ones, against |W|^2."""
     found = misfit(snapshot)
     points = [
         Point(squared, value, note=f"|W|² = {squared:g}: {value:.1%}")
@@ -85,29 +85,29 @@ def chart(snapshot: Snapshot) -> Chart:
 
 def blocks(snapshot: Snapshot) -> list[Block]:
     found = misfit(snapshot)
-    text = "The weights W and the offset b of the FHMM are not given. "
+    text = "The paper does not give the weights W and the offset b of the FHMM. "
     if found:
         best = min(found, key=lambda squared: found[squared])
         used = TABLE_READING["fhmm"]["squared_weights"]
         text += (
-            f"Of the sizes that were tried, |W|^2 = {best:g} comes closest to all printed jump "
-            f"distances of tuned RWM and LBP at once: off by {percent(found[best])}, in the root "
-            f"mean square of logarithms{_lowest(found)}. All tables here use |W|^2 = {used:g}, for "
+            f"Of the values that were tried, |W|^2 = {best:g} comes closest to all printed jump "
+            "distances of tuned RWM and LBP at once. The root mean square of log(ours / paper's) "
+            f"is {percent(found[best])}{_lowest(found)}. All tables here use |W|^2 = {used:g} for "
             "every column."
         )
-    picture = Picture(chart(snapshot), "Misfit of the FHMM's jump distances over |W|².")
+    picture = Picture(chart(snapshot), "Misfit of the FHMM's jump distances against |W|².")
     return [Head(NAME, "The weights of the FHMM"), Text(text), picture]
 
 
 def _lowest(found: dict[float, float]) -> str:
-    """Where a parabola through the squares has its lowest point, if that is among them."""
+    """The minimum of a parabola through the squared misfits, if it is within their range."""
     if len(found) < 3:
         return ""
     a, b, _ = np.polyfit(list(found), [value**2 for value in found.values()], 2)
     lowest = -b / (2 * a) if a > 0 else math.inf
     if not min(found) <= lowest <= max(found):
         return ""
-    return f"; a parabola through all has its lowest point at {lowest:.2f}"
+    return f"; a parabola fitted to the squared misfits has its minimum at {lowest:.2f}"
 
 
 EXPERIMENT = Experiment(

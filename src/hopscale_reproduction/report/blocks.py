@@ -1,4 +1,4 @@
-"""What a report consists of, apart from how it is written down."""
+"""The parts of a report, independent of the output format."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ class Bullets(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Something the paper says, and what was found.
+    """A claim of the paper, and what was found.
 
-    `status` is "yes", "partly", "no", "too short" for runs that cannot tell, or "not run".
+    `status` is "yes", "partly", "no", "too short" if the runs cannot decide it, or "not run".
     """
 
     name: str
@@ -34,7 +34,7 @@ class Claims(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """A cell that compares: ours above, the paper's and the ratio below."""
+    """A cell that compares our value, above, with the paper's and the ratio, below."""
 
     top: str
     bottom: str
@@ -46,11 +46,11 @@ Content = str | Stack
 
 
 class Grid(NamedTuple):
-    """A table. `groups` are heads over several columns: (name, how many)."""
+    """A table. `groups` are heads over several columns: (name, number of columns)."""
 
     caption: str
     heads: list[str]
-    rows: Sequence[Sequence[Content]]  # none: not run
+    rows: Sequence[Sequence[Content]]  # empty if nothing was run
     groups: tuple[tuple[str, int], ...] = ()
     rules: tuple[int, ...] = ()  # rows with a line above
 
@@ -61,7 +61,7 @@ class Picture(NamedTuple):
 
 
 class Image(NamedTuple):
-    """A picture that is a file, or is drawn where there is none."""
+    """A picture in a file, which is drawn if it does not exist."""
 
     path: Path
     caption: str
@@ -69,7 +69,7 @@ class Image(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Blocks behind a line to open."""
+    """Blocks that are hidden until the reader opens their summary line."""
 
     summary: str
     blocks: list["Block"]
@@ -92,7 +92,7 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All of a report."""
+    """A whole report."""
 
     title: str
     facts: list[str]  # below the title

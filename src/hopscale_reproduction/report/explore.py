@@ -1,4 +1,4 @@
-"""What the page's script needs to draw figures that can be explored."""
+"""The data from which the page's script draws figures that can be explored."""
 
 import json
 import math
@@ -11,13 +11,13 @@ from hopscale_reproduction.places import sampler_name
 from hopscale_reproduction.snapshot import Snapshot
 
 FIELDS = (
-    "target", "sampler", "rate asked for", "R", "acceptance", "EJD", "± EJD", "ESS",
-    "ESS a draw", "R-hat", "seconds", "side by side", "instance", "seed", "chains x draws",
+    "target", "sampler", "rate tuned for", "R", "acceptance", "EJD", "± EJD", "ESS",
+    "ESS per draw", "R-hat", "seconds", "side by side", "instance", "seed", "chains x draws",
 )  # fmt: skip
 
 
 def payload(charts: list[Chart], snapshot: Snapshot) -> str:
-    """All charts and the cells behind their points, as JSON that may stand inside a page."""
+    """All charts and the cells behind their points, as JSON that is safe inside an HTML page."""
     cells = _Cells(snapshot)
     drawn = {chart.name: _chart(chart, cells) for chart in charts}
     data = {"fields": FIELDS, "cells": cells.rows, "charts": drawn}
@@ -26,7 +26,7 @@ def payload(charts: list[Chart], snapshot: Snapshot) -> str:
 
 
 class _Cells:
-    """Cells in the order in which they are first asked for."""
+    """Cells in the order in which they are first requested."""
 
     def __init__(self, snapshot: Snapshot):
         self._snapshot = snapshot
@@ -91,7 +91,7 @@ def _series(series: Series, cells: _Cells) -> dict[str, Any]:
 
 
 def _short(value: float) -> float | None:
-    """Five significant digits; what is not a number becomes null."""
+    """Five significant digits; None for a value that is not finite."""
     if not math.isfinite(value):
         return None
     return float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else."""
+"""The report as one self-contained page."""
 
 import base64
 import functools
@@ -40,7 +40,7 @@ MARKS = {
     "high": ("▲", "above the criterion"),
     "low": ("▼", "below the criterion"),
 }
-MOST_COLUMNS = 11  # of a table that fits
+MOST_COLUMNS = 11  # that fit on the page
 _NUMERIC = re.compile(r"^[×+−-]?[\d–.]")
 
 
@@ -48,9 +48,9 @@ def render(report: Report, drawn: dict[str, str], snapshot: Snapshot) -> str:
     """The page.
 
     Args:
-        report: what it says.
+        report: the content.
         drawn: SVG files of the figures, by name.
-        snapshot: the cells behind their points.
+        snapshot: the source of the cells behind their points.
     """
     charts = [picture.chart for picture in report.pictures() if picture.chart.name in drawn]
     return string.Template(_file("page.html")).substitute(
@@ -104,7 +104,7 @@ def _block(block: Block, drawn: dict[str, str]) -> str:
 
 
 def markup(text: str) -> str:
-    """Escaped, with `code` and exponents."""
+    """Text escaped for HTML, with `code` and exponents formatted."""
     text = escape(text)
     text = re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
     return re.sub(r"\^(?:\(([^)]*)\)|(\d))", lambda m: f"<sup>{m[1] or m[2]}</sup>", text)
@@ -145,7 +145,7 @@ def _image(png: bytes, caption: str) -> str:
 
 
 def _grid(grid: Grid) -> str:
-    """A table; one that is too wide for a page as a table for each group of columns."""
+    """A table; if it is too wide for the page, one table for each group of columns."""
     if len(grid.groups) < 2 or len(grid.heads) <= MOST_COLUMNS:
         return _table(grid)
     first, parts = 1, []

@@ -1,4 +1,4 @@
-"""The report for a terminal."""
+"""The report as Markdown, for a terminal."""
 
 from hopscale_reproduction.report.blocks import (
     Block,
@@ -18,8 +18,8 @@ from hopscale_reproduction.report.blocks import (
 STATUS = {"yes": "✓", "partly": "◐", "no": "✗", "too short": "?", "not run": "–"}
 MARKS = {"within": "✓", "high": "▲", "low": "▼", "not run": "", "unjudged": ""}
 LEGEND = (
-    "In tables that compare, a cell is ours with the paper's in brackets: ✓ within the criterion, "
-    "▲ above it, ▼ below it."
+    "In comparison tables, each cell shows our value, with the paper's in brackets: ✓ within the "
+    "criterion, ▲ above it, ▼ below it."
 )
 
 
@@ -59,7 +59,7 @@ def _block(block: Block) -> list[str]:
 
 
 def _grid(grid: Grid) -> list[str]:
-    """A table, or one for each group of columns: a terminal is narrow."""
+    """A table, or one for each group of columns, because a terminal is narrow."""
     rows = [[_content(content) for content in row] for row in grid.rows]
     if not rows:
         return [f"{grid.caption} Not run."]

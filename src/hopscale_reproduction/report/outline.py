@@ -1,7 +1,7 @@
 """The order of the report: its sections, their parts, and the claims at its head.
 
-Experiments fill it. What they add and is not named here comes last: a part at the end of its
-section, a section before the appendix, a claim below the others.
+Experiments supply the content. Anything that is not named here comes last: a part at the end of
+its section, a section before the appendix, a claim below the others.
 """
 
 from typing import NamedTuple
@@ -46,5 +46,5 @@ CLAIMS = (
 
 
 def place(name: str, order: tuple[str, ...]) -> int:
-    """Where a name stands in an order; last if it is not in it."""
+    """The position of a name in an order; last if it is not in it."""
     return order.index(name) if name in order else len(order)

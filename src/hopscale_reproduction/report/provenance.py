@@ -12,26 +12,26 @@ def section(snapshot: Snapshot) -> Section:
     seconds = sum(row["results"].get("seconds", 0.0) for row in snapshot.rows)
     blocks: list[Block] = [
         Text(
-            f"The store has {len(snapshot.rows):,} cells: {len(runs):,} runs of samplers, "
-            f"{duration(seconds)} of running time together, compilation apart. This report is the "
-            f"`{snapshot.profile}` profile's; cells of other profiles in the same store are not "
-            "shown."
+            f"The store has {len(snapshot.rows):,} cells, of which {len(runs):,} are runs of "
+            f"samplers. The total running time is {duration(seconds)}, without compiling samplers. "
+            f"This report covers the `{snapshot.profile}` profile; cells of other profiles in the "
+            "same store are not shown."
         ),
         _coverage(snapshot),
         Bullets(_origins(snapshot)),
         Text(
-            f"To make it again: `{_command(snapshot)}`. A cell is known by "
-            "all its settings, its seed among them; what is in the store is not run again. "
-            "Next to this page, `results.sqlite` has every cell with settings, results, versions "
-            "and hardware, and `figures/` every figure as PNG and SVG; `hopscale results export` "
-            "writes the cells as a table."
+            f"To reproduce this report, run `{_command(snapshot)}`. A cell is identified by all "
+            "its settings, including its seed; cells in the store are not run again. Next to this "
+            "page, `results.sqlite` has every cell with settings, results, versions and hardware, "
+            "and `figures/` has every figure as PNG and SVG. `hopscale results export` writes the "
+            "cells as a table."
         ),
     ]
     return Section("provenance", "How this was made", blocks)
 
 
 def _command(snapshot: Snapshot) -> str:
-    """What runs all that is shown here."""
+    """The command that runs everything shown here."""
     slow = any(snapshot.found(name) for name in SLOW[snapshot.profile])
     return f"hopscale reproduce{' all' if slow else ''} --profile {snapshot.profile}"
 
@@ -62,7 +62,7 @@ def _origins(snapshot: Snapshot) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """In the unit that reads best."""
+    """A duration in the most readable unit."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

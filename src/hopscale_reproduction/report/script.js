@@ -1,5 +1,5 @@
 "use strict";
-// Figures to explore: the page's data, drawn here; a point shows the cell behind it.
+// Figures that can be explored, drawn from the page's data; a point shows the cell behind it.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const tip = document.getElementById("tip");
@@ -18,7 +18,7 @@ function element(name, attributes = {}, parent = null, text = "") {
 const isLine = (series) => ["-", "--", ":"].includes(series.style);
 const color = (series) => `var(--${series.color})`;
 
-// Where numbers fall: linear or logarithmic, from values to pixels.
+// A linear or logarithmic scale, from values to pixels.
 function scale(values, log, from, to, zero) {
   let low = Math.min(...values), high = Math.max(...values);
   if (!isFinite(low)) { low = log ? 1 : 0; high = log ? 10 : 1; }
@@ -122,7 +122,7 @@ function drawPanel(panel, hidden, narrow) {
   const x = scale(xs, logX, MARGIN.left, width - MARGIN.right, false);
   const y = scale(ys, logY, HEIGHT - bottom, MARGIN.top, panel.zero && !panel.ticks.length);
   const svg = element("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, tabindex: 0, role: "img",
-    "aria-label": `${panel.title}: ${panel.y} against ${panel.x || "sampler"}. Arrow keys go from point to point.` });
+    "aria-label": `${panel.title}: ${panel.y} against ${panel.x || "sampler"}. Arrow keys move from point to point.` });
   axes(svg, panel, x, y, width, bottom, slanted);
   const points = [];
   for (const series of shown) isLine(series) ? drawLine(svg, series, x, y) : drawPoints(svg, series, x, y, usable, points);
@@ -172,7 +172,7 @@ function drawPoints(svg, series, x, y, usable, points) {
   }
 }
 
-// The pointer and the arrow keys choose a point; its cell is shown beside it.
+// The pointer or the arrow keys select a point; its cell is shown beside it.
 function explore(svg, points, width) {
   const ring = element("circle", { r: 7, fill: "none", stroke: "var(--ink)", "stroke-width": 1.5, visibility: "hidden" }, svg);
   points.sort((a, b) => a.px - b.px);

@@ -1,4 +1,4 @@
-"""A printed figure, as an element of a page."""
+"""A static figure as an element of a page."""
 
 import re
 
@@ -10,12 +10,12 @@ _STYLE = re.compile(r' style="([^"]*)"')
 
 
 def inline(text: str, name: str, label: str) -> str:
-    """The figure as an element: small, of the page's colours, with identifiers of its own.
+    """The figure as an element: small, in the page's colours, with identifiers of its own.
 
     Args:
         text: an SVG file.
-        name: what its identifiers begin with; short, for there are many.
-        label: read out instead of the picture; escaped.
+        name: the prefix of its identifiers; short, because there are many.
+        label: the text that screen readers read out; escaped.
     """
     body = text[text.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body, flags=re.DOTALL)
@@ -31,7 +31,7 @@ def inline(text: str, name: str, label: str) -> str:
 
 
 def _names(body: str, name: str) -> str:
-    """Short identifiers for what is referred to, none for the rest."""
+    """Shorten the identifiers that are referred to, and remove the others."""
     short: dict[str, str] = {}
     for match in _ID.finditer(body):
         if match[3]:
@@ -46,7 +46,7 @@ def _names(body: str, name: str) -> str:
 
 
 def _classes(body: str, name: str) -> str:
-    """Styles that recur, written once."""
+    """Write recurring styles once, as classes."""
     styles: dict[str, str] = {}
 
     def shorten(match: re.Match) -> str:
@@ -58,7 +58,7 @@ def _classes(body: str, name: str) -> str:
 
 
 def _colors(style: str) -> str:
-    """The page's colours in place of the printed ones; no white ground."""
+    """Replace the colours by those of the page, and remove the white background."""
     style = style.replace("fill: #ffffff", "fill: none")
     for name, value in COLORS.items():
         style = style.replace(value, f"var(--{name})")

@@ -1,4 +1,4 @@
-"""Putting a report together from what experiments say, and writing it."""
+"""Building a report from the parts that experiments supply, and writing it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ def write(
 ) -> Path:
     """Write `report.html`, `report.md` and `figures/` into a folder.
 
-    What is missing in the store is shown as not run.
+    Cells that are missing from the store are shown as not run.
 
     Args:
-        out: the folder; made if it is not there.
+        out: the folder; created if it does not exist.
         store: the results; only read.
         profile: "quick" or "paper", whose cells to show.
-        experiments: which ones to show; all that are registered, unless given.
+        experiments: the experiments to show; by default all that are registered.
 
     Returns:
-        The page's path.
+        The path of the page.
     """
     snapshot = Snapshot(store, profile, experiments, pictures=out / PICTURES)
     report = build(snapshot)
@@ -51,7 +51,7 @@ def write(
 
 
 def build(snapshot: Snapshot) -> Report:
-    """The report, apart from how it is written down."""
+    """The report, independent of the output format."""
     every = [part for experiment in snapshot.experiments.values() for part in experiment.parts]
     parts = list(dict.fromkeys(every))
     outlined = {heading.name for heading in (SHORT, *BODY, *APPENDIX)}
@@ -74,7 +74,7 @@ def build(snapshot: Snapshot) -> Report:
 
 
 def claims(snapshot: Snapshot) -> list[Claim]:
-    """What the paper claims, and what was found."""
+    """The paper's claims, and what was found."""
     every = [judge for one in snapshot.experiments.values() for judge in one.claims]
     found = [judge(snapshot) for judge in dict.fromkeys(every)]
     return sorted(found, key=lambda claim: place(claim.name, CLAIMS))
@@ -90,9 +90,10 @@ def _section(heading: Heading, parts: list[Part], snapshot: Snapshot) -> Section
 
 def _headline(snapshot: Snapshot, parts: list[Part]) -> Section:
     text = (
-        "The paper says how many sites a Metropolis-Hastings step in a discrete space should "
-        "change: so many that 57.4% of proposals are accepted for locally balanced proposals, "
-        "23.4% for the random walk. What it claims, and what these runs found:"
+        "The paper says how many sites (the scale R) a Metropolis-Hastings step in a discrete "
+        "space should change: the number at which the acceptance rate is 57.4% for locally "
+        "balanced proposals (LBP), and 23.4% for the random walk (RWM). Its claims, and what these "
+        "runs found:"
     )
     section = _section(SHORT, parts, snapshot)
     return section._replace(blocks=[*section.blocks, Text(text), Claims(claims(snapshot))])

@@ -1,8 +1,9 @@
 """Sampling from Bernoulli, Ising, FHMM and RBM targets (Section 5.1, Appendix C).
 
-Four experiments of one design, an experiment a model: `plan.py` says what to run, `comparison.py`
-puts it beside the printed numbers, `curves.py` has efficiency against acceptance; `performance.py`,
-`tables.py` and `agreement.py` are sections of the report, `claims.py` the paper's claims.
+Four experiments with the same design, one per model. `plan.py` lists what to run, `comparison.py`
+compares it with the printed numbers, and `curves.py` has efficiency against acceptance.
+`performance.py`, `tables.py` and `agreement.py` are sections of the report; `claims.py` judges the
+paper's claims.
 """
 
 import functools
@@ -23,11 +24,11 @@ def filters(snapshot: Snapshot) -> list[Block]:
     if snapshot.pictures is None:
         return []
     caption = (
-        f"Filters of the RBM with {HIDDEN} hidden units, those with the largest weights: red "
-        "switches a unit on, blue off."
+        f"Filters of the RBM with {HIDDEN} hidden units; those with the largest weights are shown. "
+        "Red switches a unit on, blue off."
     )
     return [
-        Text("The RBMs come with the package; deep EBMs are trained by Table 2."),
+        Text("The RBMs are part of the package; deep EBMs are trained for Table 2."),
         Image(snapshot.pictures / "rbm-filters.png", caption, draw=_draw_filters),
     ]
 

@@ -1,4 +1,4 @@
-"""How far the tables agree as a whole: jump distances, seconds, and the paper with itself."""
+"""How well the tables agree as a whole: jump distances, seconds, and the paper with itself."""
 
 import statistics
 
@@ -20,7 +20,7 @@ METRIC_NAMES = {"ejd": "EJD", "ess": "ESS", "seconds": "Time"}
 
 
 def chart(found: dict[str, Table]) -> Chart:
-    """Every jump distance over the printed one, a panel a model that was run."""
+    """Every jump distance divided by the printed one, one panel per model that was run."""
     panels = []
     for model, table in found.items():
         if all(entry.ours is None for entry in table.all(["ejd"])):
@@ -48,7 +48,7 @@ def _note(entry: Entry) -> str:
 
 
 def _place(table: Table, entry: Entry) -> float:
-    """Along x: the row, and inside it the column."""
+    """The position along x: by row, and within a row by column."""
     column = table.columns.index(entry.column)
     return table.methods.index(entry.method) + 0.7 * ((column + 0.5) / len(table.columns) - 0.5)
 
@@ -67,8 +67,8 @@ def blocks(snapshot: Snapshot) -> list[Block]:
         Text(_overall(found)),
         Picture(
             chart(found),
-            "Every jump distance over the printed one. Dashed: the criterion. Error bars are "
-            "standard errors, with the spread over targets where there are several.",
+            "Every jump distance divided by the printed one. Dashed lines: the criterion. Error "
+            "bars are standard errors, including the spread over targets where there are several.",
         ),
     ]
 
@@ -81,12 +81,13 @@ def _overall(found: dict[str, Table]) -> str:
     return (
         f"{counts[WITHIN]} of {judged} judged cells (jump distances and relative effective sample "
         "sizes) are within the criterion. Those outside are listed under each table, with the "
-        "reason the numbers give. What differs as a whole is told here."
+        "reason that the numbers give. This section is about differences that concern the tables "
+        "as a whole."
     )
 
 
 def seconds(snapshot: Snapshot) -> list[Block]:
-    """What the seconds of a cell are, and how much longer LBP takes than RWM."""
+    """What the seconds of a cell mean, and how much longer LBP takes than RWM."""
     ratios, theirs = [], []
     for table in snapshot.once(tables).values():
         for column in table.columns:
@@ -102,20 +103,21 @@ def seconds(snapshot: Snapshot) -> list[Block]:
                 theirs.append(paper[0] / paper[1])
     text = (
         "Cells of one shape run side by side, as one program over all their chains. The seconds of "
-        "a cell are its share of the batch: what it costs in such company, not alone. They compare "
-        "samplers with one another, not machines."
+        "a cell are its share of the batch, not what it would take alone. They compare samplers "
+        "with one another, not machines."
     )
     if ratios and theirs:
         text += (
             f" A step of LBP-1 takes {min(ratios):.1f} to {max(ratios):.1f} times as long as one "
-            f"of RWM-1 (median {statistics.median(ratios):.1f}); in these columns the paper has "
-            f"{min(theirs):.1f} to {max(theirs):.1f} (median {statistics.median(theirs):.1f})."
+            f"of RWM-1 (median {statistics.median(ratios):.1f}). In these columns the paper's "
+            f"ratios are {min(theirs):.1f} to {max(theirs):.1f} (median "
+            f"{statistics.median(theirs):.1f})."
         )
     return [Head("seconds", "Seconds"), Text(text)]
 
 
 def slips(snapshot: Snapshot) -> list[Block]:
-    """Where the paper's Table 1 and its appendix print different numbers."""
+    """The cells in which the paper's Table 1 and its appendix print different numbers."""
     items = []
     for model, (_, size, _) in SIZES.items():
         for method in SELECTED:
@@ -128,10 +130,11 @@ def slips(snapshot: Snapshot) -> list[Block]:
                         f"{as_printed(main)} in Table 1, {as_printed(appendix)} in the appendix."
                     )
     return [
-        Head("slips", "Within the paper"),
+        Head("slips", "Differences within the paper"),
         Text(
-            "Table 1 repeats the appendix's medium size. For the FHMM it has ESS and Time of ALBP "
-            "and GLBP exchanged. All comparisons here are with the appendix. The cells that differ:"
+            "Table 1 repeats the medium size of the appendix. For the FHMM, it has ESS and Time of "
+            "ALBP and GLBP exchanged. All comparisons here are with the appendix. The cells that "
+            "differ:"
         ),
         Bullets(items),
     ]

@@ -1,4 +1,4 @@
-"""What the paper claims of its tables and curves, and what was found."""
+"""The paper's claims about its tables and curves, and what was found."""
 
 import functools
 
@@ -13,8 +13,8 @@ from hopscale_reproduction.report.blocks import Claim
 from hopscale_reproduction.snapshot import Snapshot
 from hopscale_reproduction.values import Value
 
-NEAR = 0.06  # a peak this close to the theory's rate, or
-FLAT = 0.98  # a curve that at this rate has this much of its best, counts as a yes
+NEAR = 0.06  # a peak this close to the theory's rate counts as a yes,
+FLAT = 0.98  # and so does a curve with this share of its best at the theory's rate
 AS_GOOD = 0.97  # of a grid's best
 
 
@@ -34,7 +34,7 @@ def best_rate(sampler: str, balance: str, snapshot: Snapshot) -> Claim:
         return _unanswered(name, text, bool(curves), "Too few rates were run to find a peak.")
     said = f"Curves peak at {', '.join(parts)}"
     if shares:
-        said += f"; at {rate} they have {percent(min(shares))} of their best or more"
+        said += f"; at {rate} they have at least {percent(min(shares))} of their best"
     near = all(abs(peak - rate) <= NEAR for peak in peaks)
     flat = bool(shares) and min(shares) >= FLAT
     return Claim(name, text, f"{said}.", "yes" if near or flat else "partly")
@@ -64,13 +64,13 @@ def adaptive(snapshot: Snapshot) -> Claim:
 
 def gain(snapshot: Snapshot) -> Claim:
     """ALBP against the tuned random walk."""
-    text = "ALBP beats the tuned random walk by far"
+    text = "ALBP is far better than the tuned random walk"
     found = _ratios(snapshot.once(tables), ALBP, ARWM)
     if not found:
         return Claim("gain", text, "", "not run")
     parts = [f"{TITLES[m]} {span([v.mean for v in values], 1)}" for m, values in found.items()]
     smallest = min(value.mean for values in found.values() for value in values)
-    said = f"Jump distance of ALBP over that of ARWM: {', '.join(parts)}."
+    said = f"Jump distance of ALBP divided by that of ARWM: {', '.join(parts)}."
     return Claim("gain", text, said, "yes" if smallest > 2 else "no")
 
 
@@ -97,15 +97,15 @@ def printed_numbers(metric: str, text: str, snapshot: Snapshot) -> Claim:
         return Claim(name, text, "", "not run")
     beyond = [entry for entry in entries if entry.verdict == BEYOND]
     explained = sum(map(Reasons(snapshot).explained, beyond))
-    said = f"{counts[WITHIN]} of {judged} cells within the criterion"
+    said = f"{counts[WITHIN]} of {judged} cells are within the criterion"
     if beyond:
         said += (
-            ", those outside with a reason"
+            "; all of those outside have a reason"
             if explained == len(beyond)
-            else f", {explained} of the {len(beyond)} outside with a reason"
+            else f"; {explained} of the {len(beyond)} outside have a reason"
         )
     if counts[NOT_RUN]:
-        said += f"; {counts[NOT_RUN]} not run"
+        said += f"; {counts[NOT_RUN]} were not run"
     share, rest = counts[WITHIN] / judged, (counts[WITHIN] + explained) / judged
     status = "yes" if share >= 0.95 else "partly" if share >= 0.5 or rest >= 0.95 else "no"
     return Claim(name, text, f"{said}.", status)
@@ -116,8 +116,10 @@ CLAIMS = (
     functools.partial(best_rate, "rwm", ""),
     adaptive,
     gain,
-    functools.partial(printed_numbers, "ejd", "The printed jump distances"),
+    functools.partial(printed_numbers, "ejd", "The printed jump distances are reproduced"),
     functools.partial(
-        printed_numbers, "ess", "The printed effective sample sizes, relative to ALBP"
+        printed_numbers,
+        "ess",
+        "The printed effective sample sizes, relative to ALBP, are reproduced",
     ),
 )

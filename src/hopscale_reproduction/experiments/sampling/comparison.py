@@ -25,17 +25,17 @@ class Entry(NamedTuple):
     """A cell of a table.
 
     Args:
-        column, method, metric: where it stands.
-        printed: in the paper; None where it has none.
-        paper: the number to compare: as printed, but relative to the ALBP row for ESS.
-        measured: ours, ESS per draw; None if not run.
-        ours: the number to compare.
-        source: which runs are behind ours, of `sources.py`.
-        stated: for ESS with the chain length that the printed numbers imply, the same with the
-            stated one.
-        r_hat: the largest behind it.
-        draws: of a chain, burn-in apart.
-        implied: for ESS, the draws that ALBP's printed size would take at ours per draw.
+        column, method, metric: its place in the table.
+        printed: the paper's number; None if there is none.
+        paper: the paper's number to compare: as printed, but for ESS relative to the ALBP row.
+        measured: our number, for ESS per draw; None if not run.
+        ours: our number to compare.
+        source: the source of our runs, one of those in `sources.py`.
+        stated: for ESS at the chain length that the printed numbers imply, our number to compare at
+            the stated length.
+        r_hat: the largest R-hat of our runs.
+        draws: the draws of a chain, without burn-in.
+        implied: for ESS, the number of draws that ALBP's printed size implies, given ours per draw.
     """
 
     column: Column
@@ -67,7 +67,7 @@ class Entry(NamedTuple):
 
 
 def tolerance(entry: Entry) -> float | None:
-    """How far ours may be from the paper's, relatively; None where that is not judged."""
+    """The relative tolerance of ours against the paper's; None if the entry is not judged."""
     model, size, _ = entry.column
     if entry.metric == "seconds" or model not in EJD_TOLERANCE:
         return None
@@ -133,7 +133,7 @@ def _entry(sources: Sources, column: Column, method: Method, name: str) -> Entry
     if name == "ess":
         top = printed.value(*column, *ALBP, "ess")
         paper = None if as_printed is None or not top else as_printed / top
-        # Beside the ALBP of the same targets.
+        # Relative to ALBP on the same targets.
         reference = sources.of(source, column, ALBP)
         ours = _relative(runs, reference)
         size = _mean(reference, "ess")

@@ -12,7 +12,7 @@ from hopscale_reproduction.places import Column, column_of
 from hopscale_reproduction.snapshot import Snapshot
 from hopscale_reproduction.values import Value, metric
 
-NEAR_TOP = 0.8  # a curve's top is fitted to what is at least this much of the best
+NEAR_TOP = 0.8  # a curve's peak is fitted to points with at least this share of the best
 
 
 class Measured(NamedTuple):
@@ -33,7 +33,7 @@ Curves = dict[tuple[Column, str, str], list[Measured]]
 
 
 def curves(snapshot: Snapshot, model: str) -> Curves:
-    """All points of a model's first target, by (column, sampler, balance), by acceptance."""
+    """The points of a model's first target by (column, sampler, balance), sorted by acceptance."""
     found: Curves = {}
     for cell, results in snapshot.found(model):
         if cell.instance == 0:
@@ -57,10 +57,10 @@ def curves_of(snapshot: Snapshot, sampler: str, balance: str) -> dict[str, list[
 
 
 def peak(points: list[Measured], name: str = "ejd") -> Value | None:
-    """The acceptance rate at which a curve has its top; None with too few points.
+    """The acceptance rate at which a curve peaks; None with too few points.
 
-    Where a cubic through (rate, log of the metric) near the top has its maximum; the error is
-    that of the fit, by the scatter of the points around it.
+    It is the maximum of a cubic fitted to (rate, log of the metric) near the top. The error is that
+    of the fit, from the scatter of the points around it.
     """
     rates = np.array([point.acceptance for point in points])
     values = np.array([point.metric(name)[0] for point in points])
@@ -82,7 +82,7 @@ def peak(points: list[Measured], name: str = "ejd") -> Value | None:
 
 
 def share_of_best(points: list[Measured]) -> float | None:
-    """The jump distance tuned for the theory's rate, over the best of the curve."""
+    """The jump distance when tuned for the theory's rate, as a share of the curve's best."""
     values = [point.results["ejd"] for point in points]
     tuned = [point.results["ejd"] for point in points if point.cell.role == TUNED]
     return tuned[0] / max(values) if tuned and len(values) >= 6 else None

@@ -33,7 +33,7 @@ BOTH = tuple(Mark("x", BEST_RATE[sampler], str(BEST_RATE[sampler])) for sampler 
 
 
 def efficiency(snapshot: Snapshot, sizes: dict[str, int]) -> Chart:
-    """LBP above, RWM below, a column a model, all configurations: Figures 1 to 4."""
+    """LBP above, RWM below, one column per model, all configurations: Figures 1 to 4."""
     found = {model: snapshot.once(curves, model) for model in sizes}
     sizes = {model: size for model, size in sizes.items() if found[model]}
     panels = [
@@ -66,7 +66,7 @@ def _points(points: list[Measured], name: str) -> list[Point]:
 
 
 def _theory(column: Column, sampler: str, balance: str, color: str, top: float) -> list[Series]:
-    """The limit's curve, with the way back of the tables; dotted, that of Eq. (7) as printed."""
+    """The curve of the limit, with the way back as in the tables; dotted, Eq. (7) as printed."""
     if column.model != "bernoulli":
         return []
     p = np.asarray(instances.bernoulli(column.size, column.config, spacing="even").p)
@@ -83,7 +83,7 @@ def _theory(column: Column, sampler: str, balance: str, color: str, top: float) 
 
 
 def performance(snapshot: Snapshot, model: str, sizes: list[int]) -> Chart:
-    """All samplers: jump distance above, effective sample size below, a column a target."""
+    """All samplers: jump distance above, effective sample size below, one column per target."""
     everything = snapshot.once(curves, model)
     found = {where: points for where, points in everything.items() if where[0].size in sizes}
     columns = list(dict.fromkeys(where[0] for where in found))
@@ -112,7 +112,7 @@ def _panel(found: Curves, column: Column, metric: str) -> Panel:
 
 
 def trade_off(snapshot: Snapshot) -> Chart:
-    """LBP and RWM on one target, each over its best: the idea in a picture."""
+    """LBP and RWM on one target, each relative to its best: the idea in a picture."""
     column = middle(snapshot.once(tables)).get("bernoulli")
     series = []
     for (where, sampler, balance), points in snapshot.once(curves, "bernoulli").items():

@@ -23,15 +23,15 @@ from hopscale_reproduction.snapshot import Snapshot
 
 
 def idea(snapshot: Snapshot) -> list[Block]:
-    """For those who have not read the paper."""
+    """The idea, for readers who have not read the paper."""
     drawn = trade_off(snapshot)
     text = (
-        "A sampler that changes one variable at a time moves slowly; one that changes too many has "
-        "nearly every proposal rejected. In between it moves furthest, and the paper says where."
+        "A sampler that changes one variable at a time moves slowly. If it changes too many, "
+        "nearly every proposal is rejected. In between it moves furthest, and the paper says where."
     )
     caption = (
-        "How far a chain moves in a step, over the best it can do, against the share of proposals "
-        "that are accepted. The dashed lines are where the theory puts the best."
+        "Distance moved per step, relative to the best, against the share of proposals that are "
+        "accepted. The dashed lines are the best acceptance rates according to the theory."
     )
     return [Text(text)] if drawn.empty else [Text(text), Picture(drawn, caption)]
 
@@ -42,9 +42,10 @@ def blocks(snapshot: Snapshot) -> list[Block]:
     named = ", ".join(f"{TITLES[m]} {size_label(m, s)}" for m, s in sizes.items())
     return [
         Text(
-            "Each point is a cell: a scale tuned for one acceptance rate, then frozen and run. The "
-            "solid line is the theory with the way back scored in the order of the tables; the "
-            "dotted one is Eq. (7) as printed, for the reversed order."
+            "Each point is a cell, that is, one run: the scale is tuned for one acceptance rate, "
+            "then frozen. The solid line is the theory if the way back (the reverse proposal) is "
+            "scored in the order of the tables. The dotted line is Eq. (7) as printed, for the "
+            "reversed order."
         ),
         Picture(
             efficiency(snapshot, sizes),
@@ -56,7 +57,7 @@ def blocks(snapshot: Snapshot) -> list[Block]:
 
 
 def _peaks(snapshot: Snapshot, models: list[str]) -> Grid:
-    """Where the curves have their tops, in short."""
+    """A summary of where the curves peak."""
     tops: dict[tuple[str, str], dict[str, list[float]]] = {}
     for model in models:
         for (_, sampler, balance), points in snapshot.once(curves, model).items():
@@ -71,7 +72,7 @@ def _peaks(snapshot: Snapshot, models: list[str]) -> Grid:
         ]
         for method, found in tops.items()
     ]
-    heads = ["sampler", "theory", *(TITLES[model] for model in models)]
+    heads = ["sampler", "paper's rate", *(TITLES[model] for model in models)]
     caption = "Acceptance rates at which the jump distance peaks, over all targets."
     return Grid(caption, heads, rows)
 
@@ -90,10 +91,18 @@ def _every_peak(snapshot: Snapshot, models: list[str]) -> Grid:
                 *(_top(points, metric) for metric in ("ejd", "ess")),
                 percent(share),
             ])  # fmt: skip
-    heads = ["target", "sampler", "theory", "EJD peaks at", "ESS peaks at", "EJD at theory's rate"]
+    heads = [
+        "target",
+        "sampler",
+        "paper's rate",
+        "EJD peaks at",
+        "ESS peaks at",
+        "EJD at that rate",
+    ]
     caption = (
-        "Acceptance rates at which the curves peak (a cubic near the top, ± the fit's error) where "
-        "a grid of rates was run, and the share of the best jump distance had at the theory's rate."
+        "Where a grid of rates was run: the acceptance rates at which the curves peak (by a cubic "
+        "near the top, ± the error of the fit), and the jump distance at the paper's rate as a "
+        "share of the best."
     )
     return Grid(caption, heads, rows)
 

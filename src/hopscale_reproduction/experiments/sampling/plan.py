@@ -1,10 +1,10 @@
 """Sampling from Bernoulli, Ising, FHMM and RBM targets (Section 5.1, Appendix C).
 
-For each sampler X: X-1 keeps R = 1; AX tunes R for the best rate of the theory; GX takes the
-best of all rates a_max - 0.02 k down to 0.03, a_max the rate at R = 1. Efficiency has one top along
-the rates: so every tenth of them is run, every fifth about the best of those, and all about the
-best of these. The rates' cells are also the points of the performance curves (Figures 1 to 3 and
-the appendix's).
+For each sampler X: X-1 keeps R = 1; AX tunes R for the theory's best rate; GX takes the best of
+all rates a_max - 0.02 k down to 0.03, where a_max is the rate at R = 1. Efficiency has a single
+maximum along the rates. So every tenth rate is run, then every fifth around the best of those, and
+then all around the best of these. The cells of a grid are also the points of the performance curves
+(Figures 1 to 3 and the appendix's).
 """
 
 import itertools
@@ -28,11 +28,11 @@ from hopscale_reproduction.values import metric
 
 LOWEST_RATE = 0.03
 NEIGHBOURS = 2  # rates on either side of the best that must be done
-# Warm-up and draws of grids whose chains are shorter than those of X-1 and AX: at the largest
-# sizes, where jump distances are known to a thousandth after 20,000 draws and each of 50 rates
-# would take seconds of a GPU. For Bernoulli and the FHMM, 20,000 draws are also what the printed
-# effective sample sizes imply. The random walk is as long as elsewhere: its sample sizes depend on
-# the length, and it forgets its first state slowly.
+# Warm-up and draws of grids whose chains are shorter than those of X-1 and AX. They are at the
+# largest sizes, where jump distances are known to a thousandth after 20,000 draws and each of 50
+# rates would take seconds of a GPU. For Bernoulli and the FHMM, 20,000 draws are also what the
+# printed effective sample sizes imply. Elsewhere the random walk keeps its length, because its
+# sample sizes depend on the length and it forgets its first state slowly.
 GRID_LENGTHS = {
     **{
         (model, SIZES[model][-1], sampler): (10_000, 20_000)
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
     configs: tuple[str, ...]
     methods: tuple[tuple[str, str], ...]
     step: dict[str, float]  # between rates, by sampler
-    strides: tuple[int, ...]  # one rate in n is run: everywhere, then about the best
+    strides: tuple[int, ...]  # one rate in n is run: everywhere, then around the best
     reach: dict[tuple[str, str], float]  # of rates around the theory's, by model and sampler
 
 
@@ -61,11 +61,11 @@ PLANS = {
         instances={"bernoulli": (1,), "ising": (1,), "fhmm": (1,), "rbm": (1,)},
         configs=("C2",),
         methods=MAIN,
-        # The random walk accepts half as often, so that its rates lie in half the range.
+        # The random walk accepts half as often, so its rates lie in half the range.
         step={"rwm": 0.04, "lbp": 0.08},
         strides=(1,),
-        # Of the models that cost most, the top of the curve. The random walk does not come near
-        # the RBM's equilibrium in so few steps, at any rate.
+        # For the most expensive models, only the top of the curve. On the RBM, the random walk does
+        # not come near equilibrium in chains this short, whatever its acceptance rate.
         reach={
             ("fhmm", "rwm"): 0.27,
             ("fhmm", "lbp"): 0.27,
@@ -75,7 +75,7 @@ PLANS = {
     ),
     "paper": Plan(
         lengths=LENGTHS,
-        # Evenly spaced p leave nothing to chance; fields and series are drawn.
+        # Evenly spaced p are not random; fields and series are drawn.
         instances={
             "bernoulli": (1, 1, 1),
             "ising": (4, 2, 1),
@@ -143,9 +143,9 @@ def cells(model: str, profile: str, find: Find) -> Iterator[Cell]:
 def grid(
     single: Cell, step: float, find: Find, reach: float = 1.0, strides: Sequence[int] = (1,)
 ) -> list[Cell]:
-    """Cells tuned for rates below that of R = 1, `reach` about the theory's; none before.
+    """Cells tuned for rates below that of R = 1, within `reach` of the theory's.
 
-    Not all of them, if strides are more than 1: see `needed`.
+    There are none before R = 1 is done, and not all of them if strides are above 1: see `needed`.
     """
     found = find(single)
     if found is None:
@@ -164,10 +164,11 @@ def grid(
 
 
 def needed(row: Sequence[Cell], strides: Sequence[int], find: Find) -> list[Cell]:
-    """What decides the best of a row of rates, by jump distance and by effective sample size.
+    """The cells that decide the best of a row of rates, by jump distance and by ESS.
 
-    One rate in n, n the first of the strides; about the best of those done one in
-    fewer, stride by stride; its neighbours in the end; and whatever is done.
+    These are one rate in n, where n is the first of the strides; around the best of those done, one
+    rate in n for each smaller stride in turn; in the end its neighbours; and every cell that is
+    done.
     """
     if strides[0] == 1:
         return list(row)
@@ -179,7 +180,7 @@ def needed(row: Sequence[Cell], strides: Sequence[int], find: Find) -> list[Cell
         for stride, finer in itertools.pairwise((*strides, 1)):
             below = top - top % stride
             if not all(k in results for k in (below, below + stride) if k < len(row)):
-                break  # the best may turn out to be another
+                break  # another one may turn out to be the best
             reach = NEIGHBOURS if finer == 1 else stride - 1
             asked |= {k for k in range(top - reach, top + reach + 1) if k % finer == 0}
     return [cell for place, cell in enumerate(row) if place in asked]

@@ -8,13 +8,13 @@ from hopscale_reproduction.experiments.sampling.comparison import Entry
 from hopscale_reproduction.formatting import percent
 from hopscale_reproduction.snapshot import Snapshot
 
-FEW = 100  # effective draws, below which their number does not grow as the chain's length
+FEW = 100  # effective draws, below which their number does not grow as the length of the chain
 FAR = 3.0  # standard deviations that chance explains
 UNEXPLAINED = "Not explained by chance"
 DRAWN = {
-    "bernoulli": "one draw of p",
-    "ising": "one draw of the field",
-    "fhmm": "one draw of W, b and the series",
+    "bernoulli": "over draws of p",
+    "ising": "over draws of the field",
+    "fhmm": "over draws of W, b and the series",
 }
 
 
@@ -25,7 +25,7 @@ class Reasons:
         self._spreads = snapshot.once(instances.spreads)
 
     def of(self, entry: Entry) -> str:
-        """One sentence."""
+        """The reason, in words."""
         return _of_ess(entry) if entry.metric == "ess" else self._of_ejd(entry)
 
     def explained(self, entry: Entry) -> bool:
@@ -49,9 +49,9 @@ class Reasons:
 def _of_ess(entry: Entry) -> str:
     """Chance, or else the length of slow chains.
 
-    Where a chain is shorter than its memory, its effective size hardly grows with its length, and
-    that of a draw falls as one over it. Chains of other lengths than the paper's can be off by
-    as much as the lengths are, in that direction, and no more.
+    If a chain is shorter than its autocorrelation time, its effective size hardly grows with its
+    length, and its effective size per draw falls as one over its length. Chains of other lengths
+    than the paper's can be off by as much as the lengths are, in that direction, and no more.
     """
     assert entry.measured is not None
     assert entry.ours is not None
@@ -68,17 +68,21 @@ def _of_ess(entry: Entry) -> str:
         return reason
     return (
         f"A slow chain: {ours:.0f} effective draws of {entry.draws:,} here, {printed:.0f} of about "
-        f"{entry.implied:,.0f} in print. Cut at the first negative lag, a short chain counts for "
-        "more than it is."
+        f"{entry.implied:,.0f} in print. Summing autocorrelations up to the first negative one "
+        "overestimates the effective size of a short chain."
     )
 
 
 def _by_chance(entry: Entry, deviation: float, what: str) -> str:
-    """How many standard deviations, and of what."""
+    """By how many standard deviations, and of what, the numbers differ."""
     assert entry.ours is not None
     assert entry.paper is not None
     rounding = instances.ROUNDING / entry.paper if entry.metric == "ejd" else 0.0
     z = (entry.paper / entry.ours.mean - 1.0) / math.hypot(deviation, rounding)
-    source = f"{what} moves it by {percent(deviation)}" if what else "Monte Carlo error alone"
+    source = (
+        f"{what}, the standard deviation is {percent(deviation)};"
+        if what
+        else "by Monte Carlo error alone,"
+    )
     start = "Within chance" if abs(z) <= FAR else UNEXPLAINED
-    return f"{start}: {source}, and the printed number is z = {z:+.1f} away.".replace("-", "−")
+    return f"{start}: {source} the printed number has z = {z:+.1f}.".replace("-", "−")

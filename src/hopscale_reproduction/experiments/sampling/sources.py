@@ -1,4 +1,4 @@
-"""Which runs stand behind a cell of the paper's tables."""
+"""Which of our runs are behind a cell of the paper's tables."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,10 +18,10 @@ class Sources:
     """The runs of a model's tables.
 
     `TABLES` are those of the tables' own experiment. `INSTANCES` are over many draws of the
-    target's parameters: they stand for Bernoulli N = 100, whose columns move with the draw, and for
-    Ising fields. `LENGTHS` are over as many draws as the printed effective sample sizes imply, and
-    stand for these where there are any, of the grids for the random walk's. The last two are
-    experiments of these names.
+    target's parameters. They are used for Bernoulli N = 100, whose columns change with the draw,
+    and for Ising fields. `LENGTHS` have the number of draws that the printed effective sample sizes
+    imply. They are used for these sizes where they exist; of the grids, only the random walk's do.
+    The last two are experiments of these names.
     """
 
     def __init__(self, snapshot: Snapshot, model: str):
@@ -39,7 +39,7 @@ class Sources:
                     self._grids.setdefault(where, []).append(cell)
 
     def choose(self, column: Column, method: Method, metric: str) -> tuple[list[Run], str]:
-        """The runs to average, and their source; with ESS, one that has ALBP too."""
+        """The runs to average, and their source; for ESS, a source that has ALBP too."""
         for source in self._candidates(column, method, metric):
             found = self.of(source, column, method, metric)
             if found and (metric != "ess" or self.of(source, column, ALBP)):
@@ -47,7 +47,7 @@ class Sources:
         return [], TABLES
 
     def of(self, source: str, column: Column, method: Method, metric: str = "ejd") -> list[Run]:
-        """The runs of one source; of a grid, the best by a metric, if it is known yet."""
+        """The runs of one source; for a grid, the best by a metric, if it is known yet."""
         if method.variant == GRID:
             return self._best(source, column, method, "ess" if metric == "ess" else "ejd")
         return self._runs[source].get((column, method), [])
@@ -61,7 +61,7 @@ class Sources:
         yield TABLES
 
     def _best(self, source: str, column: Column, method: Method, metric: str) -> list[Run]:
-        """The best of all rates of the first target, once it is known which one that is."""
+        """The best of all rates of the first target, once that is known."""
         cells = self._grids.get((source, column, method.sampler, method.balance), [])
         if not any(cell.role == GRID for cell in cells):
             return []
@@ -70,11 +70,12 @@ class Sources:
 
 
 def best_of(runs: Sequence[tuple[Cell, Results | None]], name: str) -> list[Run]:
-    """The best of some runs, by a metric, in the order of their rates; not all need be done.
+    """The best by a metric of runs in the order of their rates; not all of them need be done.
 
-    Efficiency has one top along the rates. So the best is the best of all once `NEIGHBOURS` on
-    either side of it are done, as far as there are any; until then there is none. (On the complete
-    grids on record, cut to the rates about their tops, this finds what the complete ones have.)
+    Efficiency has a single maximum along the rates. So the best run that is done is the best of all
+    once its `NEIGHBOURS` on either side, as far as they exist, are done; until then there is none.
+    (On the complete grids on record, cut to the rates around their maxima, this finds the same runs
+    as on the complete ones.)
     """
     done = [(place, cell, found) for place, (cell, found) in enumerate(runs) if found is not None]
     if not done:

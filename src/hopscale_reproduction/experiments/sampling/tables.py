@@ -1,4 +1,4 @@
-"""The paper's tables, ours above and theirs below in every cell: Table 1 and the appendix."""
+"""The paper's tables, with ours above and theirs below in every cell: Table 1 and appendix."""
 
 from hopscale_reproduction.cells import GRID, SINGLE, TUNED
 from hopscale_reproduction.criteria import BEYOND, NOT_RUN, WITHIN
@@ -48,9 +48,9 @@ PAPER_TABLES = {
 }  # fmt: skip
 PAPER_FIGURES = {"bernoulli": 7, "ising": 8, "fhmm": 9, "rbm": 10}
 EXPLAIN = {
-    "ejd": "Expected jump distance, ± its standard error; below, the paper's and ours over it.",
-    "ess": "Effective sample size a kept draw, relative to the ALBP(t/(t+1)) row of its column.",
-    "seconds": "Seconds a cell, its share of the batch it ran in; below, the paper's.",
+    "ejd": "Ours ± its standard error; below, the paper's and the ratio of ours to it.",
+    "ess": "The size per kept draw, relative to the ALBP(t/(t+1)) row of its column.",
+    "seconds": "Seconds per cell, as its share of its batch; below, the paper's.",
 }
 
 
@@ -82,7 +82,7 @@ def _paper(entry: Entry) -> str:
 
 
 def _detail(entry: Entry) -> str:
-    """What does not fit into the cell."""
+    """The details that do not fit into the cell."""
     parts = [f"{entry.method.name}; {column_label(entry.column)}"]
     if entry.measured is not None:
         if entry.metric == "ess":
@@ -143,29 +143,31 @@ def selected_grid(tables: dict[str, Table], columns: dict[str, Column], caption:
 def table_1(snapshot: Snapshot) -> list[Block]:
     found = snapshot.once(tables)
     smaller = "" if snapshot.profile == "paper" else (
-        " The quick profile has the smallest sizes, beside the paper's numbers for those."
+        " The quick profile has the smallest sizes, with the paper's numbers for them."
     )  # fmt: skip
     text = (
-        "Configuration C2. In each cell ours, then the paper's and ours over it. ESS is that of a "
-        "kept draw relative to ALBP's, because the absolute size depends on a chain length that "
-        "the paper's numbers do not fit (see the account of differences). Seconds are those of "
-        "two different machines." + smaller
+        "Configuration C2. A sampler X is run as X-1 (R = 1), AX (R tuned for the theory's best "
+        "acceptance rate) and GX (the best of a grid of rates). Each cell has our value, the "
+        "paper's, and the ratio of ours to it. ESS is per kept draw and relative to that of ALBP, "
+        "because the absolute size depends on a chain length that the paper's numbers do not fit "
+        "(see the account of differences). Our seconds and the paper's are from two different "
+        "machines." + smaller
     )
     caption = "Table 1. Six samplers on the paper's distributions."
     return [Text(text), selected_grid(found, middle(found), caption)]
 
 
 def criterion(snapshot: Snapshot) -> list[Block]:
-    """What the tables below are judged by."""
+    """The criterion by which the tables below are judged."""
     return [
         Text(
-            "Every cell of the paper's appendix that this profile runs. A cell is within the "
-            "criterion if ours is within 3% of the printed jump distance (Bernoulli N = 100: 6%, "
-            "on the mean over draws of p where there are several; FHMM: 12%), and within 15% of "
-            "the printed effective sample size relative to ALBP. RBM cells are shown, not judged: "
-            "their weights were trained again. Where several targets were drawn, rows of R = 1 and "
-            "of the tuned scale are means over them; a grid is of the first alone, so that it can "
-            "be below the tuned scale."
+            "These are all cells of the paper's appendix that this profile runs. A jump distance "
+            "is within the criterion if ours is within 3% of the printed one (Bernoulli N = 100: "
+            "6%, on the mean over draws of p where there are several; FHMM: 12%). An effective "
+            "sample size, relative to ALBP, is within it if ours is within 15% of the printed one. "
+            "RBM cells are shown but not judged, because the weights were trained again. Where "
+            "several targets were drawn, the rows of R = 1 and of the tuned scale are means over "
+            "them. A grid is that of the first target alone, so it can be below the tuned scale."
         )
     ]
 
@@ -185,7 +187,7 @@ def model_tables(model: str, snapshot: Snapshot) -> list[Block]:
     for some in [sizes] if model == "rbm" else [[size] for size in sizes]:
         named = ", ".join(size_label(model, size) for size in some)
         name = f"Figure {PAPER_FIGURES[model]}. {TITLES[model]}, {named}."
-        text = f"{name} All samplers: jump distance above, effective sample size a draw below."
+        text = f"{name} All samplers: jump distance above, effective sample size per draw below."
         picture = Picture(performance(snapshot, model, some), text)
         content.append(Fold(f"Performance curves, {named}", [picture]))
     return content
@@ -196,7 +198,7 @@ def outside(table: Table, reasons: Reasons) -> list[Block]:
     beyond = [e for e in table.all(["ejd", "ess"]) if e.verdict == BEYOND]
     if not beyond:
         judged = count(table.all(["ejd", "ess"]))[WITHIN]
-        text = f"All {judged} cells that were judged are within the criterion."
+        text = f"All {judged} judged cells are within the criterion."
         return [Text(text)] if judged else []
     lines = [f"{_line(entry)} {reasons.of(entry)}" for entry in beyond]
     cells = "1 cell" if len(beyond) == 1 else f"{len(beyond)} cells"

@@ -1,8 +1,8 @@
-"""Table 2: how few Metropolis-Hastings steps an iteration suffice to train a deep EBM.
+"""Table 2: how few Metropolis-Hastings steps per iteration suffice to train a deep EBM.
 
-`cells.py` says what a model is, `search.py` which number of steps suffices and what to train next,
-`training.py` trains and judges one model, `results.py` has the numbers of them all and
-`section.py` what the report makes of these.
+`cells.py` defines a model. `search.py` decides which number of steps suffices and what to train
+next. `training.py` trains and judges one model. `results.py` has the numbers of all models, and
+`section.py` has the report's section on them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,19 +22,19 @@ def experiment(
     """The experiment.
 
     Args:
-        profiles: by name; the paper's and a quick one, unless given.
-        procedure: how a model is trained and judged, if not as usual.
+        profiles: by name; by default the paper's and a quick one.
+        procedure: how a model is trained and judged; by default `Training`.
     """
 
     def cells(profile: str, find: Find) -> Iterator[TrainingCell]:
-        """Models that were trained, then those that are wanted, soonest first."""
+        """Models that were trained, then those to train, the most urgent first."""
         search = Search(profiles[profile], find)
         yield from (one.cell for one in results.trained(search))
         for data in search.profile.data:
             try:
                 yield from search.wanted(data)
             except NoReferenceError:
-                continue  # `problems` tells
+                continue  # `problems` reports it
 
     return Experiment(
         name="table2",

@@ -1,4 +1,4 @@
-"""What is trained for Table 2: a cell is one model."""
+"""What is trained for Table 2; a cell is one model."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ COLUMNS = {
 }
 REFERENCE = "ALBP_s"
 
-# What settings and results of a model are, when they come from a file.
+# The kinds of a model's settings and results, for checking those read from a file.
 SETTINGS = {
     **dict.fromkeys(("experiment", "data", "network", "precision", "balance", "variant"), "text"),
     **dict.fromkeys(
@@ -25,7 +25,7 @@ SETTINGS = {
     "seed": "an integer",
     **dict.fromkeys(("rate", "average", "resample"), "a number"),
 }
-# Since the second revision.
+# Settings that exist since the second revision.
 LATER_SETTINGS: dict[str, str] = {
     "start": "text",
     **dict.fromkeys(("components", "settle"), "an integer"),
@@ -35,18 +35,18 @@ LIKELIHOOD: dict[str, str] = dict.fromkeys(("log_likelihood", "error", "effectiv
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """How large the experiment is.
+    """The size of the experiment.
 
     Args:
         data: names of data sets.
         network, channels, precision, start: of the models.
         iterations, learning_rate, learning_rate_warmup, average, buffer: of the training.
-        counts: the numbers of steps to choose from.
+        counts: the numbers of steps to try.
         reference, reference_precision: the number of steps of the reference, and its precision,
             which may be higher than that of the others.
-        seeds: one model each.
-        margin: nats below the reference that are near enough.
-        chains, betas, repeats, resample, components, settle: of the estimate of log Z, from two
+        seeds: one model is trained for each.
+        margin: how many nats below the reference still suffice.
+        chains, betas, repeats, resample, components, settle: of the estimate of log Z from two
             sides (`hopscale.learn.measure_log_z`).
     """
 
@@ -93,12 +93,12 @@ PROFILES = {
         betas=500,
         repeats=2,
         resample=0.0,
-        start="he",  # an mlp has one alone
+        start="he",  # the only one that an MLP has
         components=20,
         settle=500,
     ),
     # The protocol of Grathwohl et al. (2021), with the buffer of the authors' released code, and
-    # iterations cut from 50,000 to what a verdict takes.
+    # with iterations cut from 50,000 to the number that a verdict needs.
     "paper": Profile(
         data=("static-mnist", "dynamic-mnist", "omniglot", "caltech"),
         network="resnet",
@@ -127,7 +127,7 @@ PROFILES = {
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCell:
-    """One model to train: a sampler (column), its steps an iteration, a seed."""
+    """One model to train: a sampler (column), its steps per iteration, a seed."""
 
     kind: ClassVar[str] = "ebm"
 
@@ -138,7 +138,7 @@ class TrainingCell:
     seed: int
 
     def settings(self) -> dict[str, Any]:
-        """Everything that decides the result."""
+        """Everything that determines the result."""
         shared = dataclasses.asdict(self.profile)
         for name in ("data", "counts", "reference", "reference_precision", "seeds", "margin"):
             del shared[name]
@@ -151,7 +151,7 @@ class TrainingCell:
 
     @staticmethod
     def check(settings: dict[str, Any], results: dict[str, Any]) -> None:
-        """Raise a ValueError unless they could be those of a model."""
+        """Raise a ValueError if they cannot be those of a model."""
         allowed = {**SETTINGS, **LATER_SETTINGS}
         check("settings", settings, allowed if "revision" in settings else SETTINGS)
         check_names("settings", settings, allowed)

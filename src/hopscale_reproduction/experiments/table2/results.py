@@ -1,4 +1,4 @@
-"""What was trained, and how few steps suffice: the numbers and the figure of Table 2."""
+"""The trained models, and how few steps suffice: the numbers and the figure of Table 2."""
 
 import functools
 from typing import NamedTuple
@@ -18,14 +18,14 @@ LOOKS = {
     "LBP_s-1": ("LBP-1, √t", "orange", "^"),
     "ALBP_s": ("ALBP, √t", "red", "D"),
 }
-LANE = 0.09  # of the span of likelihoods, between the lines of models that diverged
+LANE = 0.09  # distance between rows of models that diverged, in spans of the likelihoods
 
 
 # Numbers
 
 
 class Steps(NamedTuple):
-    """One cell: ours, None if nothing is known of it, and the paper's."""
+    """One cell: ours, None if nothing is known about it, and the paper's."""
 
     data: str
     column: str
@@ -58,7 +58,7 @@ def search_in(snapshot: Snapshot) -> Search:
 
 
 def steps(search: Search) -> list[Steps]:
-    """Data sets of the profile, then those that only the paper has."""
+    """All cells: the data sets of the profile, then those that only the paper has."""
     own = search.profile.data
     names = dict.fromkeys([*own, *(data for data, _ in paper())])
     return [
@@ -106,7 +106,7 @@ def level(search: Search, data: str) -> float | None:
 
 
 def problems(search: Search) -> list[str]:
-    """What keeps a data set from being judged."""
+    """Why data sets cannot be judged."""
     found = []
     for data in search.profile.data:
         try:
@@ -120,7 +120,7 @@ def problems(search: Search) -> list[str]:
 
 
 def summary(profile: Profile, find: Find) -> Table:
-    """The table, ours above the paper's, to be printed."""
+    """The table to print, ours above the paper's."""
     table = Table(title="Table 2: least number of steps an iteration")
     for name in ("data", "", *COLUMNS):
         table.add_column(name, justify="right" if name in COLUMNS else "left")
@@ -142,7 +142,7 @@ def summary(profile: Profile, find: Find) -> Table:
 
 
 def chart(snapshot: Snapshot) -> Chart:
-    """A panel for each data set: what each number of steps leads to."""
+    """One panel per data set: the result of each number of steps."""
     search = search_in(snapshot)
     models = trained(search)
     names = dict.fromkeys(one.cell.data for one in models if one.value is not None)
@@ -150,7 +150,7 @@ def chart(snapshot: Snapshot) -> Chart:
         _panel(data, level(search, data), [one for one in models if one.cell.data == data])
         for data in names
     ]
-    title = "Validation log-likelihood against steps an iteration"
+    title = "Validation log-likelihood against steps per iteration"
     return Chart("learning", title, panels, min(3, max(1, len(panels))), height=2.6)
 
 
@@ -175,7 +175,7 @@ def _panel(data: str, enough: float | None, models: list[Trained]) -> Panel:
         series.append(Series("" if points else name, lost, color, marker, hollow=True))
     return Panel(
         data,
-        "steps an iteration",
+        "steps per iteration",
         "log-likelihood, nats",
         series,
         marks,

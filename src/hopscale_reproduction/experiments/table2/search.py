@@ -1,22 +1,22 @@
-r"""Table 2: how few Metropolis-Hastings steps an iteration suffice to train a deep EBM.
+r"""Table 2: how few Metropolis-Hastings steps per iteration suffice to train a deep EBM.
 
 The paper trains until models are "in same good quality" and does not say how that was judged.
 Here a number of steps suffices if, with every seed of the profile,
 
-- training neither diverges nor collapses (`hopscale.learn.health` says what these are; a crisis
-  that ends is neither), and
+- training neither diverges nor collapses (`hopscale.learn.health` defines both; a crisis that ends
+  is neither), and
 - the log-likelihood of the validation data, $\log \tilde\pi(x) - \log Z$ with log Z by annealed
-  importance sampling from two sides, is at most `margin` nats an image below the reference.
+  importance sampling from two sides, is at most `margin` nats per image below the reference.
 
 The reference is the mean over seeds of adaptive LBP with g = sqrt(t) and enough steps (10 for
-digits; 15, the paper's own number, for 28 x 28): one for all samplers of a data set. The margin is
-0.3 nats for 8 x 8 images, several times the spread between seeds, and 5 nats for 28 x 28, where
-log Z is known no better; a cell is marked `~` where the errors of log Z, the reference's too, leave
-the verdict open, or its two sides do not agree.
+digits; 15, the paper's own number, for 28 x 28). All samplers of a data set have the same
+reference. The margin is 0.3 nats for 8 x 8 images, several times the spread between seeds, and
+5 nats for 28 x 28, where log Z is known no better. A cell is marked `~` if the errors of log Z,
+including the reference's, leave the verdict open, or if its two sides do not agree.
 
-Numbers are tried from the smallest up, each with fresh models, because a model of few steps costs
-least; one that suffices counts only if the next above it suffices too. Nothing is taken for
-granted about those that were not tried.
+Numbers are tried from the smallest up, each with new models, because a model with few steps costs
+least. A number that suffices counts only if the next larger one suffices too. Nothing is assumed
+about numbers that were not tried.
 """
 
 import itertools
@@ -52,7 +52,7 @@ class Sufficiency(NamedTuple):
 class FewestSteps(NamedTuple):
     """The smallest number of steps that suffices; None if none of those tried does.
 
-    `above` is the number up to which all were tried and do not suffice, 0 if the first one does.
+    `above` is the number up to which all were tried and none suffices; 0 if the first one does.
     """
 
     steps: int | None
@@ -65,10 +65,10 @@ class FewestSteps(NamedTuple):
 
 
 class Search:
-    """What is known of the smallest numbers of steps, and what to run to know more.
+    """What is known about the smallest numbers of steps, and what to run to know more.
 
     Args:
-        profile: what to choose from, and how far from the reference is near enough.
+        profile: the numbers to try, and the margin below the reference.
         find: the results of a model; None if it was not trained.
     """
 
@@ -76,7 +76,7 @@ class Search:
         self.profile, self.find = profile, find
 
     def models(self, data: str, column: str, steps: int) -> list[TrainingCell]:
-        """The models of one number of steps, a seed each; the reference's are among them."""
+        """The models of one number of steps, one per seed; this includes the reference's models."""
         if (column, steps) == (REFERENCE, self.profile.reference):
             return references(self.profile, data)
         return [
@@ -84,9 +84,9 @@ class Search:
         ]
 
     def fewest(self, data: str, column: str) -> FewestSteps | None:
-        """The smallest number that suffices, as far as it is known; None if nothing is.
+        """The smallest number that suffices, as far as it is known; None if nothing is known.
 
-        Where there is no reference, that a number diverges is all that can be known of it.
+        Without a reference, the only thing that can be known about a number is that it diverges.
         """
         counts = self.profile.counts
         above = 0
@@ -107,11 +107,11 @@ class Search:
     def wanted(self, data: str) -> list[TrainingCell]:
         """Models that were not run, those that are needed soonest first; empty at the end.
 
-        Behind the first of each sampler comes the one that will be needed unless it suffices, for
-        more processes than samplers.
+        The first model of each sampler is followed by the one needed if the first does not
+        suffice, so that more processes than samplers have work.
 
         Raises:
-            NoReferenceError: the reference diverged, and there is nothing to compare with.
+            NoReferenceError: the reference diverged, so there is nothing to compare with.
         """
         self.reference(data)
         first = [model for model in references(self.profile, data) if self.find(model) is None]
@@ -120,7 +120,7 @@ class Search:
         return list(dict.fromkeys([*first, *(model for model in turns if model is not None)]))
 
     def reference(self, data: str) -> float | None:
-        """The log-likelihood that counts as good."""
+        """The log-likelihood of the reference; None if its models are not all trained yet."""
         results = [self.find(model) for model in references(self.profile, data)]
         if any(result is not None and result["diverged"] for result in results):
             raise NoReferenceError(
@@ -138,7 +138,7 @@ class Search:
         return float(np.linalg.norm(errors)) / len(errors)
 
     def _needed(self, data: str, column: str) -> Iterator[TrainingCell]:
-        """Models from the smallest number up, until one that suffices and the next are known."""
+        """Models to run, from the smallest number up until one suffices and the next is known."""
         before = False
         for steps in self.profile.counts:
             judged = self._judge(data, column, steps)
@@ -150,7 +150,7 @@ class Search:
             before = judged is not None and judged.enough
 
     def _judge(self, data: str, column: str, steps: int) -> Sufficiency | None:
-        """Whether these steps are enough with every seed; None if that is not known yet."""
+        """Whether this number of steps suffices with every seed; None if it is not known yet."""
         models = self.models(data, column, steps)
         results = [self.find(model) for model in models]
         if any(result is not None and result["diverged"] for result in results):
@@ -175,7 +175,7 @@ class Search:
         return Sufficiency(enough=True, sure=sure)
 
     def _sure(self, data: str, column: str, steps: int) -> bool:
-        """Whether the judgement on a number of steps is sure; that none are too few is."""
+        """Whether the verdict on a number of steps is sure; that 0 steps are too few is sure."""
         judged = self._judge(data, column, steps) if steps else None
         return judged is None or judged.sure
 

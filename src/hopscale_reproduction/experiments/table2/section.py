@@ -1,4 +1,4 @@
-"""What the report says of Table 2: the claim, the table, every model, pictures."""
+"""The report's section on Table 2: the claim, the table, every model, pictures."""
 
 import itertools
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ from hopscale_reproduction.snapshot import Snapshot
 
 PAIRS = (("barker", "ALBP_b", "LBP_b-1"), ("√t", "ALBP_s", "LBP_s-1"))
 PICTURES = {
-    "samples": "from the replay buffer",
+    "samples": "samples from the replay buffer",
     "long-run": "long-run chains of adaptive LBP from the base distribution",
     "curves": "training curves",
 }
 
 
 def claim(snapshot: Snapshot) -> Claim:
-    text = "ALBP trains deep EBMs with half the steps of LBP-1 or fewer"
+    text = "ALBP trains deep EBMs with at most half the steps of LBP-1"
     search = search_in(snapshot)
     found = {(item.data, item.column): item.ours for item in steps(search)}
     parts, halves, sure, open_ones = [], [], [], []
@@ -62,13 +62,13 @@ def claim(snapshot: Snapshot) -> Claim:
 
 
 def _half(few: FewestSteps | None, many: FewestSteps | None, most: int) -> bool | None:
-    """Whether one number is at most half of the other; None where that is not known yet."""
+    """Whether one number is at most half of the other; None if that is not known yet."""
     if few is None or many is None or (few.steps is None and few.above < most):
         return None
     bound = many.above if many.steps is None else many.steps
     half = few.steps is not None and 2 * few.steps <= bound
     if not half and many.steps is None and many.above < most:
-        return None  # what is yet to be tried decides
+        return None  # numbers that are yet to be tried decide
     return half
 
 
@@ -78,12 +78,12 @@ def _number_of_seeds(seeds: Sequence[int]) -> str:
 
 def blocks(snapshot: Snapshot) -> list[Block]:
     text = (
-        "How few steps of a sampler between two updates suffice to train a deep energy-based model "
-        "by persistent contrastive divergence. The paper trains until models are in the same good "
-        "quality and does not say how that was judged. Here a number of steps suffices if training "
-        "does not diverge and the validation log-likelihood, by annealed importance sampling, is "
-        "within a margin of that of ALBP with √t and many steps; ~ marks a verdict that the error "
-        "of the normalizing constant leaves open."
+        "Table 2 says how few sampler steps between two updates suffice to train a deep "
+        "energy-based model by persistent contrastive divergence. The paper trains until models "
+        "are in the same good quality and does not say how that was judged. Here a number of steps "
+        "suffices if training does not diverge and the validation log-likelihood, by annealed "
+        "importance sampling, is within a margin of that of ALBP with √t and many steps. A ~ marks "
+        "a verdict that the error of the normalizing constant leaves open."
     )
     search = search_in(snapshot)
     found = steps(search)
@@ -91,7 +91,7 @@ def blocks(snapshot: Snapshot) -> list[Block]:
         [data, *(_cell(item) for item in found if item.data == data)]
         for data in dict.fromkeys(item.data for item in found)
     ]
-    caption = "Table 2. Least number of steps an iteration; below, the paper's."
+    caption = "Table 2. Fewest steps per iteration that suffice; below, the paper's."
     content: list[Block] = [Text(text), Grid(caption, ["data", *COLUMNS], rows)]
     content += [Text(f"{problem[:1].upper()}{problem[1:]}") for problem in problems(search)]
     drawn = chart(snapshot)
@@ -100,8 +100,8 @@ def blocks(snapshot: Snapshot) -> list[Block]:
             Picture(
                 drawn,
                 "Validation log-likelihood of each model against the number of steps, with the "
-                "error of its normalizing constant; the line is the least that suffices. Open "
-                "symbols at the bottom: training diverged.",
+                "error of its normalizing constant. The dashed line is the lowest value that "
+                "suffices. Open symbols at the bottom: training diverged.",
             )
         )
     models = trained(search)
@@ -111,7 +111,7 @@ def blocks(snapshot: Snapshot) -> list[Block]:
 
 
 def _every_model(models: list[Trained]) -> Grid:
-    """A row for each model, with what became of it."""
+    """A row for each model, with its outcome."""
     heads = ["data", "sampler", "steps", "seed", "training", "R", "acceptance", "log-likelihood"]
     rows: list[list[Content]] = []
     for one in models:
@@ -123,7 +123,7 @@ def _every_model(models: list[Trained]) -> Grid:
         row = [cell.data, name, str(cell.steps), str(cell.seed), _course(results)]
         numbers = (("scale", ".1f"), ("acceptance", ".3f"))
         rows.append([*row, *(_number(results.get(key), how) for key, how in numbers), value])
-    return Grid("Every model: what training came to, and its likelihood.", heads, rows)
+    return Grid("Every model: the outcome of its training, and its log-likelihood.", heads, rows)
 
 
 def _number(value, how: str) -> str:
@@ -131,7 +131,7 @@ def _number(value, how: str) -> str:
 
 
 def _course(results) -> str:
-    """What training came to, in words."""
+    """The outcome of training, in words."""
     crises = len(results.get("crises", ()))
     between = f" after {crises} crises" if crises > 1 else " after a crisis" if crises else ""
     if not results["diverged"]:
@@ -148,7 +148,7 @@ def _cell(item: Steps) -> Stack:
 
 
 def pictures(snapshot: Snapshot) -> list[Block]:
-    """What training left: samples and curves of the references."""
+    """The pictures that training left: samples and curves of the references."""
     if snapshot.pictures is None:
         return []
     found: list[Block] = []
@@ -158,5 +158,5 @@ def pictures(snapshot: Snapshot) -> list[Block]:
     if found:
         return found
     if trained(search_in(snapshot)):
-        return [Text("Deep EBMs were trained elsewhere; their pictures are not here.")]
-    return [Text("Deep EBMs: not trained yet; `hopscale reproduce table2` trains them.")]
+        return [Text("The deep EBMs were trained elsewhere; their pictures are not available.")]
+    return [Text("No deep EBMs are trained yet; `hopscale reproduce table2` trains them.")]

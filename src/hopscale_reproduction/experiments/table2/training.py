@@ -1,4 +1,4 @@
-"""Training one model of Table 2, and judging it on the validation data."""
+"""Training one model of Table 2 and judging it on the validation data."""
 
 import contextlib
 import math
@@ -18,13 +18,13 @@ from hopscale_reproduction.experiments.table2.cells import COLUMNS, TrainingCell
 
 CHECKPOINTS = "ebm-checkpoints"  # folders beside the store
 PICTURES = "pictures"
-LONG = 300.0  # seconds of a model, of which compiling is a small part
+LONG = 300.0  # seconds for a model: compiling is then a small part
 
 
 class Training:
     """Trains a model by persistent contrastive divergence and estimates its likelihood.
 
-    A model that is not finished leaves a checkpoint beside the store, and goes on from there.
+    A model that is not finished leaves a checkpoint beside the store, and resumes from it.
     """
 
     def run(self, cell: TrainingCell, context: Context) -> Results:
@@ -42,13 +42,13 @@ class Training:
         return {**course(trained), **likelihood(score, normalizer)}
 
     def stored(self, cell: TrainingCell, results: Results, context: Context) -> None:
-        """Remove the checkpoints, and say what came of the model."""
+        """Remove the checkpoints, and print the outcome of the model."""
         folder = checkpoints(cell, context.folder)
         if folder.is_dir():
             for path in folder.iterdir():
                 path.unlink()
             folder.rmdir()
-        with contextlib.suppress(OSError):  # there is none, or those of other models are in it
+        with contextlib.suppress(OSError):  # missing, or with other models' folders
             folder.parent.rmdir()
         context.say(_line(cell, results))
         if cell.is_first_reference and results["seconds"] > LONG:
@@ -56,8 +56,8 @@ class Training:
 
 
 def failure(error: learn.TrainingError) -> Results:
-    """What is stored of a model that diverged or collapsed, and why."""
-    # What the message says after that is of a checkpoint that is removed now.
+    """The results to store for a model that diverged or collapsed, with the reason."""
+    # The rest of the message is about a checkpoint, which is removed now.
     why = str(error).partition(". ")[0]
     return {
         "diverged": True,
@@ -69,7 +69,7 @@ def failure(error: learn.TrainingError) -> Results:
 
 
 def course(trained: learn.Trained) -> Results:
-    """What is stored of training."""
+    """The results to store about training."""
     last = {name: float(np.mean(values[-500:])) for name, values in trained.history.items()}
     return {
         "diverged": False,
@@ -84,7 +84,7 @@ def course(trained: learn.Trained) -> Results:
 
 
 def likelihood(score: learn.LogLikelihood, normalizer: learn.LogZ) -> Results:
-    """What is stored of the estimate."""
+    """The results to store about the estimate of the likelihood."""
     return {
         "log_likelihood": score.value,
         "error": score.error,
@@ -95,7 +95,7 @@ def likelihood(score: learn.LogLikelihood, normalizer: learn.LogZ) -> Results:
 
 
 def measure(cell: TrainingCell, images: Any, trained: learn.Trained) -> learn.LogZ:
-    """Log Z from two sides."""
+    """Estimate log Z from two sides."""
     profile = cell.profile
     return learn.measure_log_z(
         trained.model,
@@ -114,7 +114,7 @@ def measure(cell: TrainingCell, images: Any, trained: learn.Trained) -> learn.Lo
 
 
 def train(cell: TrainingCell, images: Any, context: Context) -> learn.Trained:
-    """Train to the end, from a checkpoint if an earlier run left any."""
+    """Train to the end, from a checkpoint if an earlier run left one."""
     left = context.seconds_left()
     if left <= 0:
         raise OutOfTimeError
@@ -166,7 +166,7 @@ def _draw(cell: TrainingCell, trained: Any, pictures: Path) -> None:
 
 
 def checkpoints(cell: TrainingCell, folder: Path) -> Path:
-    """Of this cell alone: those of others, of another version say, cannot be resumed."""
+    """The folder of this cell's checkpoints: another cell's or version's cannot be resumed."""
     settings = cell.settings()
     names = ("data", "balance", "variant", "steps", "seed")
     name = "-".join([*(str(settings[name]) for name in names), digest(settings)[:8]])
@@ -184,7 +184,7 @@ def _line(cell: TrainingCell, results: Results) -> str:
 
 
 def _forecast(cell: TrainingCell, seconds: float) -> str:
-    """How long a data set may take, judged by a model of the reference."""
+    """A sentence on how long a data set may take, estimated from a model of the reference."""
     profile = cell.profile
     steps = len(COLUMNS) * len(profile.seeds) * sum(profile.counts)
     most = seconds * steps / profile.reference / 60
