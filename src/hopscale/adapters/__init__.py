@@ -1,7 +1,7 @@
-"""At home elsewhere: other packages' interfaces around hopscale's kernels and runs.
+"""Interfaces of other packages around hopscale's kernels and runs.
 
-Each module is imported when it is first used (`hs.blackjax`, `hs.numpyro`, `run.to_arviz()`), and
-says which extra to install where its package is missing.
+Each module is imported when it is first used (`hs.blackjax`, `hs.numpyro`, `run.to_arviz()`). If
+its package is missing, the error says which extra to install.
 """
 
 import importlib

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def to_arviz(run: "Run") -> Any:
-    """`Run.to_arviz`."""
+    """Implements `Run.to_arviz`."""
     arviz = require("arviz", "arviz", "to_arviz")
     groups = {
         "posterior": _posterior(run),
@@ -20,14 +20,14 @@ def to_arviz(run: "Run") -> Any:
     }
     if block_length(run) > 1 and run.draws is not None:
         groups["statistics"] = _dataset(run, _traces(run, None))
-    if int(arviz.__version__.partition(".")[0]) < 1:  # later ones have the name, and warn
+    if int(arviz.__version__.partition(".")[0]) < 1:  # later versions have the name, but warn
         return arviz.InferenceData(**groups, warn_on_custom_groups=False)
     xarray = require("xarray", "arviz", "to_arviz")
     return xarray.DataTree.from_dict(groups)
 
 
 def to_pandas(run: "Run") -> Any:
-    """`Run.to_pandas`."""
+    """Implements `Run.to_pandas`."""
     pandas = require("pandas", "arviz", "to_pandas")
     rows = {
         name: {
@@ -43,7 +43,7 @@ def to_pandas(run: "Run") -> Any:
 
 
 def block_length(run: "Run") -> int:
-    """How many draws an entry of the statistics' traces is the mean of."""
+    """How many draws are averaged in each entry of the statistics' traces."""
     return next((s.block for s in run.statistics.values()), 1)
 
 
@@ -80,7 +80,7 @@ def _traces(run: "Run", kept: np.ndarray | None) -> dict[str, Any]:
 
 
 def _sample_stats(run: "Run"):
-    """The log-density and energy of each draw, and what the steps did on average over chains."""
+    """The log-density and energy of each draw, and its step's numbers averaged over chains."""
     kept = _kept(run) if block_length(run) == 1 else None
     found = _traces(run, kept)
     log_prob = found["log_prob"][1]
@@ -100,7 +100,7 @@ def _sample_stats(run: "Run"):
 
 
 def _steps(history: Any, steps: int) -> dict[str, Any]:
-    """What the steps of a phase did, on average over chains."""
+    """The numbers of the steps of a phase, averaged over chains."""
     entries, length = len(history["accept_prob"]), 1
     while entries and steps // length > entries:
         length *= 2

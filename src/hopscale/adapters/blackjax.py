@@ -6,9 +6,9 @@ state = lbp.init(position)
 state, info = lbp.step(rng_key, state)
 ```
 
-A position is an array of integers, or any tree of them: 0 and 1, or 0 ... num_states - 1. What
-`logdensity_fn` sees of it is what `hs.LogDensity` shows: floats for bits, one-hot codes for more
-values, in the same tree.
+A position is an array of integers, or any tree of them: 0 and 1, or 0 ... num_states - 1. As with
+`hs.LogDensity`, `logdensity_fn` receives floats for bits and one-hot codes for more values, in the
+same tree.
 """
 
 import math
@@ -50,7 +50,7 @@ class DiscreteInfo(NamedTuple):
         acceptance_rate: the probability with which the proposal was accepted.
         is_accepted: whether it was.
         distance: how many sites changed.
-        is_invalid: whether the log-density was NaN or +inf there; it was then rejected.
+        is_invalid: whether the log-density was NaN or +inf at the proposal, which is then rejected.
         proposal: the position that was proposed.
     """
 
@@ -78,8 +78,8 @@ def lbp(
         num_states: values a site can take: one number, or one for each site, in a tree like the
             position's.
         ratios: "auto", "exact" or "gradient", as for `hs.LogDensity`. Nothing is compared here, so
-            beyond 32 neighbours "auto" is the gradient: `hs.check.ratios` says whether it tells
-            the truth.
+            beyond 32 neighbours "auto" is the gradient: `hs.check.ratios` says whether that is
+            accurate.
         balance, path: as for `hs.LBP`.
     """
     return _algorithm(LBP(balance, path), logdensity_fn, scale, num_states, ratios)
@@ -113,7 +113,7 @@ def scale_adaptation(
     ratios: str = "auto",
     **settings: Any,
 ):
-    """Tune the scale: as `blackjax.window_adaptation` is for NUTS.
+    """Tune the scale, as `blackjax.window_adaptation` does for NUTS.
 
     ```
     warmup = hs.blackjax.scale_adaptation(hs.blackjax.lbp, logdensity_fn)
@@ -125,20 +125,20 @@ def scale_adaptation(
         algorithm: `hs.blackjax.lbp`, `gwg` or `rwm`.
         logdensity_fn: the log-density of a position.
         rate: the acceptance rate to hold; None for the algorithm's best, 0.574 or 0.234.
-        chains: copies of the position that walk side by side; their mean acceptance moves the one
-            scale they share.
+        chains: how many chains start from the position, side by side; their mean acceptance rate
+            tunes the scale that they share.
         num_states, ratios, **settings: those of the algorithm.
 
     Returns:
-        A `blackjax.AdaptationAlgorithm`. Its `run` gives the state of the first chain and the
-        parameters of the algorithm: the `scale`, and what was given here; and of each step the
-        acceptance rate and the scale.
+        A `blackjax.AdaptationAlgorithm`. Its `run` returns the state of the first chain and the
+        parameters of the algorithm, which are the `scale` and what was given here. It also returns
+        the acceptance rate and the scale of each step.
     """
     kernels = [made for function, made in _KERNELS if function is algorithm]
     if not kernels:
         raise ValueError(f"algorithm must be hs.blackjax.lbp, gwg or rwm; got {algorithm!r}.")
     kernel = kernels[0](**settings)
-    given = dict(settings)  # and what is not the default: words cannot leave a compiled program
+    given = dict(settings)  # without defaults: strings cannot leave a compiled program
     if np.ndim(num_states) or num_states != 2:
         given["num_states"] = num_states
     if ratios != "auto" and algorithm is not rwm:
@@ -195,7 +195,7 @@ def _algorithm(kernel: Kernel, logdensity_fn, scale, num_states: Any, ratios: st
 
 
 class Layout(NamedTuple):
-    """How a tree of integer arrays lies in one row of sites."""
+    """How a tree of integer arrays is laid out in one row of sites."""
 
     tree: Any
     shapes: tuple[tuple[int, ...], ...]
@@ -218,7 +218,7 @@ class Layout(NamedTuple):
         return jnp.concatenate(leaves)
 
     def unravel(self, x: Array, dtypes: Any = None) -> Any:
-        """The tree of a row of sites, or of rows of numbers that belong to the sites."""
+        """The tree of a row of sites, or of rows of numbers for each site."""
         sizes = [math.prod(shape) for shape in self.shapes]
         parts = jnp.split(x, np.cumsum(sizes)[:-1])
         leaves = [
@@ -240,7 +240,7 @@ class Layout(NamedTuple):
         )
 
     def _each(self, num_states: Any) -> np.ndarray:
-        """The number of values of each site, in a row; numbers stand for all sites of a leaf."""
+        """The number of values of each site, in a row; one number stands for a whole leaf."""
         leaf = self.tree == jax.tree.structure(0)
         leaves, tree = ([num_states], self.tree) if leaf else jax.tree.flatten(num_states)
         if tree != self.tree:

@@ -36,7 +36,7 @@ CRITERIA = ("Metropolis", "Gibbs")
 def from_bqm(bqm: Any, beta: float = 1.0) -> Pairwise:
     r"""The Boltzmann distribution of a model, $\log \pi(x) = -\beta E(x)$.
 
-    Variables become sites in the model's order, SPIN or BINARY as they are.
+    Variables become sites in the model's order, and remain SPIN or BINARY.
     """
     if not isinstance(bqm, dimod.BinaryQuadraticModel):
         raise TypeError(
@@ -54,7 +54,7 @@ def from_bqm(bqm: Any, beta: float = 1.0) -> Pairwise:
 def to_bqm(target: Pairwise, variables: Any = None) -> Any:
     """The model whose energy is minus the target's log-probability.
 
-    Sites are its variables, in their order, by these names or as 0, 1, 2, ...
+    Sites become its variables, in their order, with these names or as 0, 1, 2, ...
     """
     if not isinstance(target, Pairwise):
         raise TypeError(f"an hs.Pairwise is needed; got {type(target).__name__}.")
@@ -80,8 +80,8 @@ def sample_set(x: Any, bqm: Any) -> Any:
 def states(sample_set: Any, bqm: Any) -> Int8[np.ndarray, "samples variables"]:
     """The samples of a SampleSet as states of 0 and 1, such as `init=` takes.
 
-    Variables come in the order of the model, as in `from_bqm`; a sample that occurred several
-    times comes as often.
+    Variables are in the order of the model, as in `from_bqm`; a sample that occurred several times
+    is repeated as often.
     """
     if not isinstance(sample_set, dimod.SampleSet):
         raise TypeError(f"a dimod.SampleSet is needed; got {type(sample_set).__name__}.")
@@ -137,15 +137,15 @@ class Sampler(dimod.Sampler, dimod.Initialized):
         Args:
             bqm: the model; its energy is minimised.
             beta_range: first and last inverse temperature. None: from the model.
-            num_reads: chains. None: as many as there are initial states, or 1.
-            num_sweeps: of each chain; 1,000 unless said, and 0 returns the initial states.
+            num_reads: the number of chains. None: as many as there are initial states, or 1.
+            num_sweeps: sweeps of each chain. None: 1,000; 0 returns the initial states.
             num_sweeps_per_beta: sweeps at each inverse temperature.
             beta_schedule_type: "geometric", "linear" or "custom".
             beta_schedule: all inverse temperatures, for "custom".
             seed: the same seed gives the same samples.
             interrupt_function: called every 100 sweeps of all reads; True stops.
-            initial_states, initial_states_generator: as `dimod.Initialized` has them.
-            randomize_order: taken, and without effect: sites of a colour have no order.
+            initial_states, initial_states_generator: as in `dimod.Initialized`.
+            randomize_order: accepted, without effect: sites of one colour have no order.
             proposal_acceptance_criteria: "Metropolis" or "Gibbs".
         """
         self.remove_unknown_kwargs(**options)
@@ -213,7 +213,7 @@ def _annealed(model, start, betas, per_beta: int, rule: str, seed: int, interrup
     powered, kernel = Powered(model, betas[0]), Gibbs(rule=rule)
     tuner = fitted(None, kernel.scale_range(powered))
     program = Program(key=as_key(seed), target=powered, kernel=kernel, tuner=tuner)
-    # A few lengths for all schedules, so that programs are used again.
+    # Schedules are padded to a few lengths, so that compiled programs are reused.
     padded = np.full(max(128, 1 << (len(betas) - 1).bit_length()), betas[-1])
     padded[: len(betas)] = betas
     schedule = Schedule(jnp.asarray(padded, model.dtype), jnp.int32(0), jnp.int32(per_beta))

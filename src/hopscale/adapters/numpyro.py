@@ -27,14 +27,14 @@ __all__ = ["DiscreteBlock", "DiscreteBlockState", "HMCWithLBP"]
 
 
 class DiscreteBlockState(NamedTuple):
-    """The discrete sites between two steps.
+    """The state of the discrete sites between two steps.
 
     Attributes:
         z: their values by name.
         potential_energy: minus the log-density of the model there.
-        rng_key: of the next step.
-        tuner: the scale, and what its tuner remembers.
-        step: how many there have been.
+        rng_key: the key of the next step.
+        tuner: the state of the tuner, with the scale.
+        step: the number of steps so far.
         accept_prob: the mean acceptance probability of the last step's moves.
     """
 
@@ -52,22 +52,22 @@ class DiscreteBlockState(NamedTuple):
 
 
 class DiscreteBlock(gibbs.DiscreteGibbs):
-    """Moves of several discrete values at a time, by a kernel of hopscale.
+    """Moves of several discrete values at a time, by a hopscale kernel.
 
-    For a purely discrete model, or as a block of `numpyro.infer.Gibbs`. The scale is tuned while
+    It is for a purely discrete model, or a block of `numpyro.infer.Gibbs`. The scale is tuned while
     NumPyro warms up and frozen afterwards.
 
-    A move needs the log-ratio of every value that every site could take instead. Where a site's
-    axes are plates, these come from one evaluation of the model for each value: members of a plate
-    are independent given what is outside it, so all of them can be changed at once and each looks
-    at its own log-probabilities. A model whose plates are not independent is still sampled
-    exactly, with worse proposals. Sites without plates are changed one by one, an evaluation each.
+    A move needs the log-ratio of every value that every site could take instead. If a site's axes
+    are plates, these ratios take one evaluation of the model per value. Members of a plate are
+    independent given what is outside it, so all of them can be changed at once, and each uses its
+    own log-probabilities. A model whose plates are not independent is still sampled exactly, with
+    worse proposals. Sites without plates are changed one by one, with one evaluation each.
 
     Args:
         model: the NumPyro model.
-        kernel: `hs.LBP()` unless said; any kernel that changes sites.
-        moves: how many moves make one step of NumPyro's.
-        scale: `hs.Tuned()` unless said, or `hs.Fixed(R)`.
+        kernel: any kernel that changes sites. None: `hs.LBP()`.
+        moves: the number of moves in one NumPyro step.
+        scale: the tuner, such as `hs.Fixed(R)`. None: `hs.Tuned()`.
     """
 
     def __init__(
@@ -151,10 +151,10 @@ class DiscreteBlock(gibbs.DiscreteGibbs):
 
 
 class HMCWithLBP(gibbs.Gibbs):
-    """NUTS or HMC for the continuous sites of a model, moves of hopscale's for the discrete ones.
+    """NUTS or HMC for the continuous sites of a model, hopscale's moves for the discrete ones.
 
-    For `numpyro.infer.MCMC`, where `DiscreteHMCGibbs` would stand. Each step makes `moves` moves
-    of the discrete sites and then one of the inner kernel.
+    It is for `numpyro.infer.MCMC`, in place of `DiscreteHMCGibbs`. Each step makes `moves` moves of
+    the discrete sites and then one step of the inner kernel.
 
     Args:
         inner_kernel: `numpyro.infer.NUTS(model)` or `HMC(model)`.
@@ -187,7 +187,10 @@ class HMCWithLBP(gibbs.Gibbs):
 
 
 def _layout(trace: Any, names: tuple[str, ...], marginalized: bool) -> Layout:
-    """Where sites are marginalised, log-probabilities do not stand apart."""
+    """The layout of the discrete sites.
+
+    If sites are marginalised, log-probabilities cannot be told apart, and plates are not used.
+    """
     sites = [trace[name] for name in names]
     return Layout(
         names=names,

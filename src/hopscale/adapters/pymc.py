@@ -30,20 +30,20 @@ __all__ = ["LBP"]
 
 
 class LBP(steps.BlockedStep):
-    """Moves of several discrete values at a time, where `BinaryGibbsMetropolis` would stand.
+    """Moves of several discrete values at a time, in place of `BinaryGibbsMetropolis`.
 
     The model's log-density is compiled by JAX. A move evaluates it at every value that every
-    site could take instead, all together. The scale is tuned while PyMC tunes.
+    site could take instead, in one batch. The scale is tuned while PyMC tunes.
 
     PyMC's link to JAX switches double precision on for the process. JAX does not survive a
     fork: sample with `cores=1`.
 
     Args:
         vars: Bernoulli and Categorical variables of the model; all of them, unless given.
-        kernel: `hs.LBP()` unless said; any kernel that changes sites.
-        moves: how many moves make one step.
-        scale: `hs.Tuned()` unless said, or `hs.Fixed(R)`.
-        model: of the context, unless given.
+        kernel: any kernel that changes sites. None: `hs.LBP()`.
+        moves: the number of moves in one step.
+        scale: the tuner, such as `hs.Fixed(R)`. None: `hs.Tuned()`.
+        model: the PyMC model. None: that of the context.
     """
 
     name = "hopscale"
@@ -58,7 +58,7 @@ class LBP(steps.BlockedStep):
         scale: Tuner | None = None,
         model: Any = None,
         rng: Any = None,
-        **_: Any,  # what PyMC gives all step methods
+        **_: Any,  # what PyMC passes to all step methods
     ):
         if not isinstance(moves, int) or moves < 1:
             raise ValueError(f"moves must be a positive integer; got {moves!r}.")
@@ -81,7 +81,7 @@ class LBP(steps.BlockedStep):
         self.reset_tuning()
 
     def reset_tuning(self) -> None:
-        """Begin to tune the scale: PyMC does for each chain."""
+        """Begin to tune the scale, as PyMC does for each chain."""
         target = self._target({})  # the range of scales depends on the sites alone
         self._tuned = first_scale(target, self.kernel, self._scale)
 
@@ -110,7 +110,7 @@ class LBP(steps.BlockedStep):
 
     @staticmethod
     def competence(var, has_grad=False):
-        """Taken where it is asked for, and nowhere else."""
+        """Used only where it is asked for."""
         return pm.step_methods.Competence.COMPATIBLE if _kind(var) else 0
 
 

@@ -16,13 +16,13 @@ from hopscale.tune import Tuner, TunerState, fitted
 
 
 class Layout(NamedTuple):
-    """How the discrete sites of a model lie in one row.
+    """How the discrete sites of a model are laid out in one row.
 
     Attributes:
         names, shapes: of the sites, in order.
-        supports: of each site, its values in order.
-        frames: of each site, the (plate, axis) of all its axes; None where an axis is no plate, or
-            log-probabilities do not stand apart.
+        supports: for each site, its values in order.
+        frames: for each site, the (plate, axis) of all its axes; None if an axis is not a plate, or
+            if log-probabilities cannot be told apart.
     """
 
     names: tuple[str, ...]
@@ -114,7 +114,7 @@ class SiteDensity(Target):
         return here, ratios
 
     def _by_plates(self, z, name: str, frames, number: int) -> Float[Array, "sites values"]:
-        """The log-probabilities at every member of the plates, at each value of all members."""
+        """The log-probabilities of every member of the plates, with all members at each value."""
         shape, support = self.layout.shapes[number], self.layout.supports[number]
 
         def at(value):
@@ -142,7 +142,7 @@ class SiteDensity(Target):
 
 
 class Moved(NamedTuple):
-    """Where moves led, what the tuner remembers of them, and their mean acceptance probability."""
+    """The chain after some moves, the tuner's state, and their mean acceptance probability."""
 
     chain: ChainState
     tuned: TunerState
@@ -150,7 +150,7 @@ class Moved(NamedTuple):
 
 
 def first_scale(target: SiteDensity, kernel: Kernel, scale: Tuner | None) -> TunerState:
-    """What the tuner begins with."""
+    """The first state of the tuner."""
     scales = kernel.scale_range(target)
     return fitted(scale, scales).init(scales, 1, target.dtype)  # type: ignore[arg-type]
 
@@ -173,7 +173,7 @@ def moves(
         chain, tuned, total = carry
         now = jnp.where(warming, tuned.scale, tuner.settled(tuned).scale).reshape(())
         chain, info = kernel.step(jax.random.fold_in(key, i), target, chain, now)
-        several = jax.tree.map(lambda a: a[None], info)  # a tuner looks at many chains
+        several = jax.tree.map(lambda a: a[None], info)  # a tuner expects an axis of chains
         after = tuner.update(tuned, several, scales)  # type: ignore[arg-type]
         tuned = jax.tree.map(lambda a, b: jnp.where(warming, a, b), after, tuned)
         return chain, tuned, total + info.accept_prob

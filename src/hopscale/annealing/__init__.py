@@ -1,6 +1,6 @@
 """The most probable state.
 
 - `optimum`: `hs.optimize`, annealing with restarts.
-- `anneal`: the loop, with a target to a growing power.
-- `temperatures`: where to begin and end.
+- `anneal`: the loop, with a target raised to a growing power.
+- `temperatures`: the temperatures at which to begin and end.
 """

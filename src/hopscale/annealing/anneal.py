@@ -1,4 +1,4 @@
-"""Annealing: chains of a target to a power that grows from step to step."""
+"""Annealing: chains of a target raised to a power that grows from step to step."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class Best(NamedTuple):
 
 
 def nothing_yet(target: Target) -> Best:
-    """Less than any state."""
+    """A first `Best`, worse than any state."""
     return Best(
         x=jnp.zeros(target.shape, target.state_dtype),
         log_prob=jnp.asarray(-jnp.inf, target.dtype),
@@ -45,7 +45,7 @@ def anneal(
     first: Int[Array, ""],
     steps: Int[Array, ""],
 ) -> tuple[Chains, Best]:
-    """Take steps along a schedule, and remember the best state. The program's target is Powered."""
+    """Take steps along a schedule, and keep the best state. The program's target is `Powered`."""
     powered = program.target
     assert isinstance(powered, Powered)
 

@@ -27,7 +27,7 @@ from hopscale.tune import fitted
 
 BETAS = 512  # of a schedule
 FIRST_ROUND = 512  # steps
-SHARE = 0.25  # of the time, that a round may take
+SHARE = 0.25  # of the time: the most for one round
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,22 +106,23 @@ def optimize(
     key: int | Key[Array, ""] = 0,
     progress: bool = True,
 ) -> Optimum:
-    r"""Look for the most probable state, by annealing with restarts.
+    r"""Search for the most probable state, by annealing with restarts.
 
-    Chains sample $\pi^\beta$ while $\beta$ grows geometrically, and begin again at random states,
-    in rounds that get longer until one takes a quarter of the time. The best state of all steps of
+    Chains sample $\pi^\beta$ while $\beta$ grows geometrically, and then restart from random
+    states. Rounds get longer until one takes a quarter of the time. The best state of all steps of
     all chains is kept. Nothing proves that there is none better.
 
     Args:
-        target: what to maximise. A cost is minimised by its negative.
-        seconds: how long, not counting compilation.
-        kernel: how. None: Metropolis sweeps where the target has pairwise terms, else LBP.
-        chains: side by side.
-        betas: where a round begins and ends. None: estimated from changes of one site.
+        target: what to maximise. To minimise a cost, pass its negative.
+        seconds: how long to search, not counting compilation.
+        kernel: how to move. None: Metropolis sweeps if the target has pairwise terms, else LBP.
+        chains: the number of chains, run side by side.
+        betas: inverse temperatures at which a round begins and ends. None: estimated from changes
+            of one site.
         init: where the chains of each round begin: one state for all, or one for each chain. None:
             random states, drawn again where the density is zero.
         key: a seed or a JAX key.
-        progress: show a progress bar where there is a terminal.
+        progress: show a progress bar in a terminal or a notebook.
 
     Raises:
         Interrupted: after Ctrl-C, with the best state so far as `.partial`.
@@ -154,7 +155,7 @@ def _check_betas(betas: Any) -> None:
 
 
 class Rounds:
-    """Annealing after annealing, until the time is over: a `host.Job`."""
+    """Rounds of annealing until the time is over, as a `host.Job`."""
 
     def __init__(self, target, kernel, chains: int, betas, init, key, seconds: float):
         self.key_start, key_run = jax.random.split(key)

@@ -1,4 +1,4 @@
-"""Between which temperatures a target freezes."""
+"""The temperatures between which a target freezes."""
 
 from typing import Any
 
@@ -11,25 +11,25 @@ from hopscale.runs.arguments import ATTEMPTS
 from hopscale.target import State, Target
 from hopscale.targets.ratios import evaluation_operations
 
-HOT = 2.0  # one in two of the costliest changes is taken at the first beta
-EXCESS = 0.003  # what changes cost on average at the last, in parts of a cheap change
-PART = 200  # changes, of which that holds where a state has more
+HOT = 2.0  # at the first beta, one in two of the costliest changes is accepted
+EXCESS = 0.003  # the expected cost of changes at the last beta, relative to a cheap change
+PART = 200  # changes for which that holds, if a state has more
 CHEAP = 0.1  # the share of changes that cost less than a cheap one
 LOOKED_AT, ENOUGH_SITES = 16, 2**18  # states, and sites of all of them together, at most
 DESCENTS = 100  # evaluations on the way to an optimum; most take a tenth of that
-OPERATIONS = 2e10  # of all evaluations together, about: seconds
-ROUNDING = 10.0  # resolutions of a number: less, beside the largest change, is nothing
+OPERATIONS = 2e10  # of all evaluations together, approximately: they take seconds
+ROUNDING = 10.0  # resolutions of the largest change, below which a change counts as zero
 
 
 def beta_range(target: Target, seed: int = 0, x: Any = None) -> tuple[float, float]:
     r"""Inverse temperatures between which a target freezes, from changes of one site at optima.
 
-    Random states, or those of `x`, descend to where no change of a site is better. Every change
-    from there has a cost c, and is taken with probability $e^{-\beta c}$. At the first beta, half
-    of the costliest are taken. At the last, what those of a state (each 200 of them, where there
-    are more) cost on average, $\sum c\, e^{-\beta c}$, is next to nothing beside a cheap one.
-    Random states would not tell: far from optima, a penalty makes every change cost many times
-    what the changes cost that are left to decide in the end.
+    Random states, or those of `x`, are improved until no change of one site is better. Every change
+    from there has a cost c, and is accepted with probability $e^{-\beta c}$. At the first beta,
+    half of the costliest changes are accepted. At the last, the expected cost of the changes of a
+    state (of each 200 of them, if there are more), $\sum c\, e^{-\beta c}$, is negligible compared
+    with a cheap change. Random states would not do: far from optima, a penalty makes every change
+    cost many times more than the changes that remain to be decided in the end.
     """
     from scipy.optimize import brentq  # takes long to import
 
@@ -39,7 +39,7 @@ def beta_range(target: Target, seed: int = 0, x: Any = None) -> tuple[float, flo
     first, ratios = _descended(target, x, descents, rng)
     noise = _noise(target, first)
     costs = -ratios[np.isfinite(ratios)]
-    if not np.any(costs > noise):  # ratios that mislead can have nothing but gains
+    if not np.any(costs > noise):  # misleading ratios can have only gains
         costs = np.abs(first[np.isfinite(first)])
     costs = costs[costs > noise]
     if not costs.size:  # flat, as far as can be seen
@@ -68,7 +68,7 @@ def _possible_states(target: Target, number: int, rng: np.random.Generator) -> n
 
 
 def _effort(target: Target) -> tuple[int, int]:
-    """How many states to look at, few where one has many sites, and evaluations of each."""
+    """How many states to look at, fewer if one has many sites, and evaluations of each."""
     affordable = OPERATIONS / evaluation_operations(target)
     most = np.clip(ENOUGH_SITES // target.num_sites, 1, LOOKED_AT)
     number = int(np.clip(10 * affordable / DESCENTS, 1, most))
@@ -76,16 +76,16 @@ def _effort(target: Target) -> tuple[int, int]:
 
 
 def _noise(target: Target, ratios: np.ndarray) -> float:
-    """What is nothing beside the largest of some log-ratios."""
+    """The size below which log-ratios count as zero, given the largest of them."""
     largest = np.abs(ratios[np.isfinite(ratios)]).max(initial=0.0)
     return float(ROUNDING * np.finfo(target.dtype).eps * largest)
 
 
 def _descended(target: Target, x: np.ndarray, descents: int, rng: np.random.Generator):
-    """The log-ratios at states, and those where all improvements have led, or most of them.
+    """The log-ratios at states, and those after all or most improvements of the states.
 
-    Some of the sites that would each improve a state change at once: half of them, and fewer where
-    that makes it worse, down to the best alone. Where that is no better either, a state is done.
+    Some of the sites that would each improve a state change at once: half of them, and fewer if
+    that makes it worse, down to the best alone. If that is no better either, the state is done.
     """
     log_prob, ratios = _evaluated(target, x)
     first, share, noise = ratios, np.full(len(x), 0.5), _noise(target, ratios)
@@ -108,17 +108,17 @@ def _descended(target: Target, x: np.ndarray, descents: int, rng: np.random.Gene
 
 
 def _best_changes(ratios: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the best other value of each site gains, and that value, of shape (states, sites)."""
+    """The gain of the best other value of each site, and that value, of shape (states, sites)."""
     flat = x.reshape(len(x), -1)
     known = np.where(np.isnan(ratios), -np.inf, ratios)
     if ratios.size == flat.size:
         return known.reshape(flat.shape), 1 - flat
     by_value = known.reshape(*flat.shape, -1)
-    return by_value.max(axis=-1), by_value.argmax(axis=-1)  # the value it has gains 0
+    return by_value.max(axis=-1), by_value.argmax(axis=-1)  # the present value gains 0
 
 
 def _where(chosen: np.ndarray, yes: np.ndarray, no: np.ndarray) -> np.ndarray:
-    """One or the other for each state."""
+    """`yes` or `no` for each state."""
     return np.where(chosen.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 

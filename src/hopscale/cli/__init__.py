@@ -1,7 +1,7 @@
-"""The command line: the only place that parses arguments and prints. A command is a module.
+"""The command line: the only place that parses arguments and prints.
 
-Other packages add commands by an entry point of the group `hopscale.commands`: a function that is
-given the application. The reproduction of the paper is one.
+Other packages add commands through an entry point in the group `hopscale.commands`: a function
+that receives the application. The reproduction of the paper does so.
 """
 
 import os
@@ -19,11 +19,11 @@ COMMANDS = "hopscale.commands"  # the entry-point group
 
 
 def load_commands() -> None:
-    """Add the commands of installed packages; one that cannot be loaded is named and left out."""
+    """Add the commands of installed packages; report and skip those that cannot be loaded."""
     for entry in entry_points(group=COMMANDS):
         try:
             entry.load()(app)
-        except Exception as error:  # a broken package must not take the other commands with it
+        except Exception as error:  # a broken package must not disable the other commands
             print(f"hopscale: {entry.value} adds no commands: {error}", file=sys.stderr)
 
 
@@ -31,7 +31,7 @@ load_commands()
 
 
 def main() -> None:
-    """Run a command; errors of the user's making are one line, not a traceback."""
+    """Run a command; a user's error prints one line, not a traceback."""
     debug = "--debug" in sys.argv or "HOPSCALE_DEBUG" in os.environ
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
@@ -55,9 +55,9 @@ def main() -> None:
 
 
 def of_the_user(error: Exception) -> bool:
-    """Whether an error tells the user what to do: hopscale raised it on purpose, or the system did.
+    """Whether an error is the user's to fix: hopscale raised it on purpose, or the system did.
 
-    One that Python or another library raised inside hopscale is a mistake of hopscale's.
+    An error that Python or another library raised inside hopscale is a bug in hopscale.
     """
     if isinstance(error, OSError):
         return True

@@ -22,19 +22,20 @@ def about(
         bool, typer.Option("--debug", help="show the traceback of an error, of any command")
     ] = False,
 ) -> None:
-    """Sample from discrete distributions; the number of sites changed at a step tunes itself.
+    """Sample from discrete distributions, tuning how many sites change at each step.
 
     **hopscale sample my_model.py:log_density --sites 64** draws from your own distribution and
-    prints how well it went, **hopscale sample ising --size 50** from one of the paper's.
-    **hopscale reproduce** runs the paper's experiments and leaves a report with its
-    numbers beside ours. **hopscale train** and **evaluate** are for models that learn.
-    **hopscale bench** times a step. **hopscale info** says what it runs on.
+    prints how well the run went. **hopscale sample ising --size 50** draws from one of the paper's
+    targets. **hopscale reproduce** runs the paper's experiments and writes a report that puts its
+    numbers beside ours. **hopscale train** trains a model on images, and **hopscale evaluate**
+    estimates the likelihood of an energy-based one. **hopscale bench** times a step.
+    **hopscale info** shows the versions, devices and kernels in use.
 
     In Python: `import hopscale as hs; run = hs.sample(hs.Bernoulli(p)); print(run)`.
     """
 
 
 def console() -> Console:
-    """Tables keep their columns where no terminal says how wide it is."""
+    """A console for tables, with a fixed width if there is no terminal."""
     screen = Console()
     return screen if screen.is_terminal else Console(width=110)

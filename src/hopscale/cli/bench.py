@@ -1,4 +1,4 @@
-"""hopscale bench and info: how fast, on what."""
+"""hopscale bench and hopscale info: how fast steps are, and what they run on."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,10 @@ def bench(
     out: Annotated[Path, typer.Option(help="folder for bench.csv and bench.png")] = Path("results"),
     as_json: AsJson = False,
 ) -> None:
-    """Time a step of each sampler on each target, kernels against the plain reference.
+    """Time a step of each sampler on each target, with kernels and with the plain JAX reference.
 
-    Prints a table, and saves it with a figure of cost against size. `full` takes some minutes.
+    Prints a table, and saves it with a figure of cost against size. The profile `full` takes a few
+    minutes.
     """
     from hopscale import bench as benchmark
 
@@ -40,7 +41,7 @@ def bench(
 
 @app.command()
 def info(as_json: AsJson = False) -> None:
-    """Say which versions and devices are in use, and which kernels."""
+    """Show the versions, devices and kernels in use."""
     import platform
 
     import jax

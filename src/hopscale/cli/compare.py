@@ -1,4 +1,4 @@
-"""hopscale compare and hopscale optimize: which sampler for a target, and its best state."""
+"""hopscale compare and hopscale optimize: the best sampler for a target, and its best state."""
 
 import functools
 import json
@@ -44,7 +44,7 @@ def find_target(
     beta: Beta = 1.0,
     seed: Seed = 0,
 ) -> Any:
-    """The target that a command line names."""
+    """The target named on the command line."""
     import hopscale as hs
 
     if where in SIZES:
@@ -67,7 +67,7 @@ def find_target(
 
 
 def of_a_target(act: Callable) -> Callable:
-    """A command that finds a target, does something with it, and prints what came of it."""
+    """A command that finds a target, passes it to `act`, and prints the result."""
     where, own = parameters(find_target), parameters(act, skip=1)
 
     @functools.wraps(act)
@@ -87,7 +87,7 @@ def compare(
     seed: Seed = 0,
     as_json: AsJson = False,
 ):
-    """Try the samplers that could draw from a target, and say which to use.
+    """Compare the samplers that could draw from a target, and say which to use.
 
     Example: `hopscale compare ising --size 50 --seconds 10`
     """
@@ -108,7 +108,7 @@ def optimize(
     as_json: AsJson = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
 ):
-    """Look for the most probable state of a target.
+    """Search for the most probable state of a target.
 
     Example: `hopscale optimize G1.txt --kind maxcut --seconds 10`
     """

@@ -30,9 +30,9 @@ AUTO = {**SAMPLERS, "auto": ()}
 
 
 def draws_from(make_target: Callable) -> Callable:
-    """A command that makes a target, and draws from it: its options are joined by those of `draw`.
+    """A command that makes a target and draws from it, with the options of both functions.
 
-    `make_target` returns the target and how the command's JSON names it.
+    `make_target` returns the target, and its description for the command's JSON.
     """
     own, shared = parameters(make_target), parameters(draw, skip=2)
 
@@ -130,7 +130,7 @@ def draw(
     ] = False,
     progress: Annotated[bool, Option(help="show a progress bar", rich_help_panel="Output")] = True,
 ) -> None:
-    """Sample, print how well it went, save what was asked for."""
+    """Sample, print how well the run went, and save what was asked for."""
     import hopscale as hs
     from hopscale.results.run import describe
     from hopscale.runs import saving
@@ -192,7 +192,7 @@ def make_kernel(name: str, settings: dict, target: Any = None):
 
 
 def check_settings(name: str, settings: dict, samplers: dict = SAMPLERS) -> None:
-    """Refuse a sampler that there is not, and settings of another."""
+    """Refuse an unknown sampler, and settings that belong to another one."""
     if name not in samplers:
         raise ValueError(f"--sampler must be one of {', '.join(samplers)}; got {name!r}.")
     for setting in settings:
@@ -225,7 +225,7 @@ def given(**settings: Any) -> dict:
 
 
 def as_plain(value: Any) -> Any:
-    """NaN is not JSON: a number that does not exist is null."""
+    """A value for JSON, which has no NaN or infinity: these become null."""
     if isinstance(value, dict):
         return {name: as_plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -237,7 +237,7 @@ def as_plain(value: Any) -> Any:
 
 
 def _check_files(save: Path | None, overwrite: bool, checkpoint: Path | None, resume: bool):
-    """Refuse what could not be written, before the run."""
+    """Refuse files that could not be written, before the run."""
     from hopscale.disk.files import check_writable
 
     if save is not None:
@@ -260,7 +260,7 @@ def _check_files(save: Path | None, overwrite: bool, checkpoint: Path | None, re
 
 
 def _show(run: Any, identity: dict, as_json: bool, save: Path | None) -> None:
-    """Print the run, and save its states: what cannot be saved must not hide what was found."""
+    """Print the run, then save its states, so that a failure to save does not hide the results."""
     if as_json:
         print(json.dumps(as_plain({**run.summary(), **identity})))
     else:
@@ -272,7 +272,7 @@ def _show(run: Any, identity: dict, as_json: bool, save: Path | None) -> None:
 
 
 def _save(path: Path, run: Any) -> None:
-    """A full disk must neither leave half a file nor lose what was drawn."""
+    """Save the draws, such that a full disk neither leaves half a file nor loses them."""
     import numpy as np
 
     from hopscale.disk import files

@@ -96,12 +96,13 @@ def ebm(
 
     Example: `hopscale train ebm --data digits --out digits-ebm`
 
-    What is not said is as in the literature: [in brackets], after a semicolon for images of at
-    most 256 sites, such as digits.
+    Defaults follow the literature and are shown [in brackets]. Those after a semicolon are for
+    images of at most 256 sites, such as digits.
 
-    The folder gets the last two checkpoints, for `hopscale evaluate` and `hopscale sample ebm`,
-    and at the end the samples of the replay buffer, of long chains, and the course of training as
-    pictures. The same command with `--resume` goes on where a checkpoint left off.
+    The output folder receives the last two checkpoints, for `hopscale evaluate` and
+    `hopscale sample ebm`. At the end it also receives pictures: samples from the replay buffer,
+    samples from long chains, and the course of training. The same command with `--resume` continues
+    from the newest checkpoint.
     """
     from hopscale import learn
     from hopscale.learn import networks, recipes
@@ -174,7 +175,7 @@ def ebm(
 
 
 def _proposal(name: str, balance: str | None):
-    """The kernel by name; the balance that trains best unless said."""
+    """The kernel by name; if no balance is given, the one that trains best."""
 
     if balance is None and "balance" in SAMPLERS.get(name, ()):
         balance = "sqrt"
@@ -225,7 +226,7 @@ def _report(name: str, trained: Any) -> None:
 def _pictures(
     out: Path, name: str, trained: Any, long_run: int, seed: int, say: Any = None
 ) -> None:
-    """Save what can be seen of training into the folder."""
+    """Save pictures of the training run in the folder."""
     from hopscale.learn import gallery
 
     saved = gallery.save(out, name, trained, long_run, seed)

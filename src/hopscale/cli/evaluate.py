@@ -56,11 +56,13 @@ def evaluate(
 
     The data set is the one the model was trained on, unless `--data` names another.
 
-    Chains walk to the model from a mixture fitted to half of its replay buffer, and back from the
-    other half: log Z lies between the two estimates, but for chance. Where they are more than 1
-    nat apart the numbers are not a measurement, and the output says so; more `--betas` help. With
-    `--sides 1` chains walk from the model's own base one way, and it takes at least 10 effective
-    chains, and a tenth of all.
+    Chains are annealed from a mixture, fitted to half of the model's replay buffer, to the model.
+    Other chains are annealed back from the other half. Apart from chance, log Z lies between the
+    two estimates. If they are more than 1 nat apart, the numbers are not a measurement, and the
+    output says so; more `--betas` help.
+
+    With `--sides 1`, chains are annealed one way only, from the model's own base. A measurement
+    then needs at least 10 effective chains, and at least a tenth of all chains.
     """
     from hopscale import learn
     from hopscale.learn import checkpoint

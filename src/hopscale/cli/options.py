@@ -1,4 +1,4 @@
-"""Commands whose options are those of two functions."""
+"""Commands that combine the options of several functions."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ def chosen(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def with_options(command: Callable, *groups: dict[str, inspect.Parameter]) -> Callable:
-    """The command, with groups of parameters as its options; of one name the first counts."""
+    """The command with groups of parameters as its options; if names repeat, the first counts."""
     together: dict[str, inspect.Parameter] = {}
     for group in groups:
         together = {**together, **{n: p for n, p in group.items() if n not in together}}

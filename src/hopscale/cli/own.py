@@ -1,4 +1,4 @@
-"""A user's own target, by file and name."""
+"""A user's own target, given by file and name."""
 
 import importlib.util
 import math
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def load_target(where: str, sites: str | None, states: str, ratios: str | None):
-    """The target at FILE.py:NAME: one made there, or a function of a state."""
+    """The target at FILE.py:NAME, where NAME is a target or a function of one state."""
     import hopscale as hs
 
     path, _, name = where.partition(":")
@@ -37,7 +37,7 @@ def load_target(where: str, sites: str | None, states: str, ratios: str | None):
 
 
 def load_module(path: Path) -> Any:
-    """The Python file, run once, as a module; it finds what lies beside it."""
+    """Run a Python file as a module, which can import the files beside it."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -72,7 +72,7 @@ def _own(module: Any, name: str, value: Any) -> bool:
 
 
 def _in_file(error: Exception, path: str, where: str) -> ValueError:
-    """The error, with the last of the file's lines that led to it."""
+    """The error, with the last line of the file that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
     here = Path(path).resolve()
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == here]

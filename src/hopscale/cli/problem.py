@@ -70,7 +70,7 @@ def _matrix_market(path: Path) -> Problem:
 
 
 def _edges(path: Path) -> Problem:
-    """Lines of two sites and a weight, 1 unless said; other lines are comments or a header."""
+    """Lines of two sites and a weight, 1 if omitted; other lines are comments or a header."""
     rows = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         words = line.replace(",", " ").split()
@@ -98,7 +98,7 @@ def _edges(path: Path) -> Problem:
 
 
 def _has_header(rows: list) -> bool:
-    """Whether the first line counts nodes and edges, as in the G-set: two numbers, then triples."""
+    """Whether the first line gives the numbers of nodes and edges, as in the G-set."""
     nodes, edges, weight = rows[0]
     others = rows[1:]
     return np.isnan(weight) and len(others) == edges and all(max(r[:2]) <= nodes for r in others)

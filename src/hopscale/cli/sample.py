@@ -1,4 +1,4 @@
-"""hopscale sample: draw from a target and say how well it went. A subcommand a target."""
+"""hopscale sample: draw from a target and print how well it went; one subcommand per target."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ Option = typer.Option
 
 
 class TargetGroup(TyperGroup):
-    """Subcommands by name; what names a function or a file is the user's own target."""
+    """Subcommands by name; a function or a file stands for the user's own target."""
 
     def resolve_command(self, ctx, args):
         name = args[0]
@@ -37,16 +37,16 @@ app.add_typer(sample_app, name="sample")
 
 @sample_app.callback()
 def about() -> None:
-    """Draw from a target and print how well it went.
+    """Draw from a target and print how well the run went.
 
-    Your own: `hopscale sample my_model.py:log_density --sites 64` draws from any differentiable
-    JAX function of a state; `hopscale sample problem.txt` from the couplings in a file: a list of
-    edges, MatrixMarket, or a QUBO.
+    Your own target: `hopscale sample my_model.py:log_density --sites 64` draws from any
+    differentiable JAX function of a state. `hopscale sample problem.txt` reads couplings from a
+    file: a list of edges, a MatrixMarket file or a QUBO.
 
-    The paper's: `hopscale sample ising --size 50 --config C2 --sampler lbp --chains 100`.
+    One of the paper's: `hopscale sample ising --size 50 --config C2 --sampler lbp --chains 100`.
 
-    With --checkpoint a run can be stopped at any moment and goes on with --resume, bit for bit; a
-    run that had ended gets --draws more.
+    With `--checkpoint`, a run can be stopped at any time, and `--resume` continues it, bit for bit.
+    If the run had finished, `--resume` adds `--draws` more draws.
     """
 
 
@@ -107,7 +107,7 @@ def rbm(
     ratios: Annotated[str, Option(help="gradient or exact")] = "gradient",
     weights: Annotated[Path | None, Option(help="a file of `hopscale train rbm`")] = None,
 ):
-    """A restricted Boltzmann machine: a shipped one, or one of `hopscale train rbm`."""
+    """A restricted Boltzmann machine, shipped with hopscale or trained by `hopscale train rbm`."""
     import hopscale as hs
 
     if weights is not None and size is not None:
@@ -124,7 +124,7 @@ def rbm(
 def ebm(
     model: Annotated[Path, Option(help="a checkpoint, or the folder of `hopscale train ebm`")],
 ):
-    """A deep energy-based model that `hopscale train ebm` has trained."""
+    """A deep energy-based model trained by `hopscale train ebm`."""
     import hopscale as hs
 
     target = hs.learn.load_model(model)
@@ -145,8 +145,8 @@ def density(
 ):
     """Your own log-density: `hopscale sample my_model.py:log_density --sites 64`.
 
-    NAME is a differentiable JAX function of one state: of floats 0 and 1 or, with more --states,
-    of one-hot codes. Or it is a target of hopscale's own, made in the file.
+    NAME is a differentiable JAX function of one state: an array of floats 0 and 1 or, with more
+    `--states`, of one-hot codes. NAME may also be a hopscale target made in the file.
     """
     from hopscale.cli.own import load_target
 
@@ -165,9 +165,9 @@ def problem(
 ):
     """Couplings in a file: `hopscale sample problem.txt`.
 
-    A line is two sites and a weight w, 1 unless said. With spins s and bits x the log-density is
-    beta times the sum of w s s (`--kind ising`), the weight that is cut (`maxcut`), or minus the
-    sum of w x x (`qubo`).
+    In a list of edges, a line has two sites and a weight w, 1 if omitted. With spins s and bits x,
+    the log-density is beta times the sum of w s s (`--kind ising`), beta times the weight that is
+    cut (`maxcut`), or minus beta times the sum of w x x (`qubo`).
     """
     from hopscale.cli.problem import load_problem
 

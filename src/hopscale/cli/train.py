@@ -52,8 +52,8 @@ def rbm(
 
     Example: `hopscale train rbm --hidden 64 --epochs 20 --cd 10 --out digits.npz`
 
-    The file is a model, for `hopscale sample rbm --weights FILE`, and a checkpoint: the same
-    command with `--resume` and more epochs goes on, bit for bit.
+    The output file is a model, for `hopscale sample rbm --weights FILE`, and also a checkpoint: the
+    same command with `--resume` and more epochs continues the training, bit for bit.
     """
     from hopscale.learn import RBMRecipe, train_rbm
     from hopscale.runs.host import Interrupted

@@ -1,4 +1,4 @@
-"""Files that are there complete or not at all, and one writer at a time."""
+"""Files that are complete or absent, and locks that allow one writer at a time."""
 
 import contextlib
 import errno
@@ -15,12 +15,12 @@ from typing import IO, Any
 
 try:
     import fcntl
-except ImportError:  # not a POSIX system: nothing there is locked
+except ImportError:  # not a POSIX system: nothing is locked
     fcntl = None
 
 DAY = 24 * 3600.0
 _numbers = itertools.count()
-_open_parts: set[str] = set()  # names of this process's own, in all threads
+_open_parts: set[str] = set()  # names of partial files of this process, in all threads
 
 
 class InUseError(OSError):
@@ -34,14 +34,14 @@ def write(path: str | Path, content: bytes) -> None:
 
 
 def write_or_set_aside(path: str | Path, put: Callable[[IO[bytes]], Any]) -> None:
-    """Write what took long to compute: to the folder of temporary files if the disk fails.
+    """Write a result that took long to compute; if the disk fails, to the temporary folder.
 
     Args:
-        path: the file; complete in the end, or as it was.
-        put: writes the content to a file that is open.
+        path: the file; in the end it is complete, or as it was.
+        put: writes the content to an open file.
 
     Raises:
-        OSError: the file could not be written; it says where the content is instead.
+        OSError: the file could not be written; the message says where the content is instead.
     """
     try:
         with replacing(path) as file:
@@ -63,17 +63,17 @@ def write_or_set_aside(path: str | Path, put: Callable[[IO[bytes]], Any]) -> Non
 
 
 def remove_leftovers(folder: str | Path) -> None:
-    """Remove what killed writers of any file left in a folder."""
+    """Remove the partial files that killed writers left in a folder."""
     _remove_leftovers(Path(folder), ".*")
 
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write to, beside the old one; when it is on the disk it takes the old one's place.
+    """A file to write to, beside the old one, which it replaces once it is on the disk.
 
-    A kill, a full disk or Ctrl-C at any moment leaves the old one as it was. Of two processes that
-    write one file, the last one's stays. A symbolic link stays, and what it points to is replaced.
-    What killed writers of the same file left behind is removed.
+    A kill, a full disk or Ctrl-C at any moment leaves the old file as it was. If two processes
+    write one file, the last to finish wins. A symbolic link stays, and the file it points to is
+    replaced. Partial files that killed writers of the same file left behind are removed.
 
     Raises:
         OSError: the file cannot be written, or is not a regular file; nothing was changed.
@@ -102,10 +102,10 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def check_writable(path: str | Path, overwrite: bool) -> None:
-    """Raise for a file that could not be written, before the work that fills it.
+    """Raise if a file could not be written, before the work that would fill it.
 
     Raises:
-        FileExistsError: there is one, and it is not to be overwritten.
+        FileExistsError: the file exists, and is not to be overwritten.
         FileNotFoundError: there is no folder to put it in.
         OSError: it is not a regular file, or none can be created there.
     """
@@ -121,7 +121,7 @@ def check_writable(path: str | Path, overwrite: bool) -> None:
 
 
 def make_folder(path: str | Path) -> Path:
-    """A folder, made if it is not there, with those above it.
+    """Make a folder, with its parents, if it does not exist.
 
     Raises:
         OSError: there is a file of that name, or it cannot be made.
@@ -138,10 +138,10 @@ def make_folder(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def exclusive(path: str | Path, what: str) -> Iterator[None]:
-    """Hold a lock file; whoever wants it meanwhile is refused.
+    """Hold a lock file; others that ask for it meanwhile are refused.
 
-    The system lets go of the lock when its holder ends, however that happens: a file left by a
-    kill is taken over. It says who holds it.
+    The system releases the lock when its holder ends, however that happens, so a file left by a
+    killed process is reused. The file says who holds it.
 
     Args:
         path: the lock file, created here and removed at the end.
@@ -161,7 +161,7 @@ def exclusive(path: str | Path, what: str) -> Iterator[None]:
         os.write(descriptor, f"process {os.getpid()} on {_host()} since {time.ctime()}".encode())
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is locked: nobody else can be its owner
+        path.unlink(missing_ok=True)  # while locked, so that nobody else can own it
         os.close(descriptor)
 
 
@@ -178,9 +178,9 @@ def _locked(path: Path, what: str) -> int:
             raise InUseError(
                 f"{what} is in use by {holder}: wait until it ends, or give another place."
             ) from None
-        except OSError:  # a disk that knows no locks
+        except OSError:  # a disk without locks
             return descriptor
-        # The holder before may have removed the file between opening and locking it.
+        # The previous holder may have removed the file between opening and locking it here.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
@@ -191,7 +191,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 def _target(path: str | Path) -> Path:
-    """Where a file really lies, with its folder; raise for what must not be replaced."""
+    """The real path of a file; raise if it must not be replaced, or its folder is missing."""
     path = Path(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         mode = path.stat().st_mode
@@ -221,20 +221,20 @@ def _create(part: Path, path: str | Path) -> IO[bytes]:
 
 
 def _failed(path: str | Path, error: OSError, kind: type[OSError]) -> OSError:
-    """The error of a file that could not be written, naming it instead of its part."""
+    """The error for a file that could not be written, naming the file, not its partial file."""
     state = "what it held before is intact" if Path(path).exists() else "nothing was left there"
     message = f"cannot write {path}: {error.strerror or error}; {state}."
     return _with_number(kind(message), error.errno)
 
 
 def _with_number(error: OSError, number: int | None) -> OSError:
-    """An error in words of our own, and the system's number."""
+    """An error with its own message and the system's error number."""
     error.errno = number
     return error
 
 
 def _remove_leftovers(folder: Path, name: str) -> None:
-    """Remove parts of files whose name matches and whose writers are gone."""
+    """Remove partial files whose name matches and whose writers are gone."""
     pattern = re.compile(name + r"\.([^.]*)\.(\d+)-(\d*)\.\d+\.part")
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -244,7 +244,7 @@ def _remove_leftovers(folder: Path, name: str) -> None:
 
 
 def _writing(entry: os.DirEntry, host: str, process: str, began: str) -> bool:
-    """Whether the writer of a part may still be at work."""
+    """Whether the writer of a partial file may still be running."""
     if host != _host():  # on a shared disk: only its age tells
         return time.time() - entry.stat().st_mtime < DAY
     number = int(process)
@@ -254,9 +254,9 @@ def _writing(entry: os.DirEntry, host: str, process: str, began: str) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # it belongs to another user
         return True
-    return began == _began(number)  # else its number was given to another
+    return began == _began(number)  # else the number was given to another process
 
 
 def _process() -> str:
@@ -264,7 +264,7 @@ def _process() -> str:
 
 
 def _began(process: int) -> str:
-    """When a process began, in the system's own count; nothing where it does not say."""
+    """When a process began, in the system's own units; empty if the system does not say."""
     try:
         after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2]
         return after_name.split()[19]
@@ -277,7 +277,7 @@ def _host() -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the move itself on the disk, where folders can be synchronised."""
+    """Flush the move itself to the disk, where folders can be synchronised."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

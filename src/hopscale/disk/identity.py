@@ -1,7 +1,7 @@
-"""What a setting is, as plain data: to tell whether a file and a run belong together.
+"""The identity of settings as plain data, to tell whether a file and a run belong together.
 
-Modules are compared by their class and fields, arrays by their content, and functions by their
-code and all that it refers to. How anything is displayed plays no part.
+Equinox modules are compared by their class and fields, arrays by their content, and functions by
+their code and everything that it refers to. How a value is displayed plays no part.
 """
 
 import dataclasses
@@ -28,20 +28,21 @@ _DIGITS = 16
 
 
 def identity(value: Any) -> Any:
-    """What a value is, in words, numbers, lists and dictionaries that JSON keeps.
+    """The identity of a value, in strings, numbers, lists and dictionaries that JSON can hold.
 
-    The same value gives the same answer in any process with the same version of Python. Classes
-    and modules go by name; a function by its code, default arguments, closure and the globals it
-    uses, in depth; functions of hopscale and of installed packages, such as JAX, by name.
+    The same value gives the same identity in any process with the same version of Python. Classes
+    and Python modules are identified by name. A function is identified by its code, default
+    arguments, closure and the globals it uses, recursively. Functions of hopscale and of installed
+    packages, such as JAX, are identified by name.
 
     Raises:
-        TypeError: for a value that has no identity of this kind, with its place.
+        TypeError: for a value that has no identity of this kind; the message gives its place.
     """
     return _Identifier().of(value, "")
 
 
 class _Identifier:
-    """One walk through a value, which may come back to a function it is in the middle of."""
+    """One traversal of a value, which may return to a function that it is still inside."""
 
     def __init__(self):
         self._inside: list[Any] = []
@@ -105,7 +106,7 @@ class _Identifier:
         return {"is": "function", "name": function.__name__, "sha256": _digest(text.encode())}
 
     def _of_parts(self, function: types.FunctionType, place: str) -> Any:
-        """All that makes a function do what it does."""
+        """Everything that determines what a function does."""
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         parts = {
             "code": self._of_code(function.__code__, place),
@@ -144,13 +145,13 @@ def _of_array(value: Any, place: str) -> Any:
     if array.dtype.hasobject:
         raise TypeError(f"{place.lstrip('.')} must be an array of numbers; got {value!r:.80}.")
     form = f"{array.dtype.name}{list(array.shape)}"
-    if array.ndim == 0:  # worth reading in a message
+    if array.ndim == 0:  # readable in a message
         return {"is": "array", "name": form, "value": repr(array.item())}
     return {"is": "array", "name": form, "sha256": _digest(array.tobytes())}
 
 
 def _of_callable(walk: _Identifier, value: Any, place: str) -> Any:
-    """A callable that is no Python function; None for one that cannot be identified."""
+    """The identity of a callable that is not a Python function; None if it has none."""
     if _is_dtype(value):
         return {"is": "dtype", "name": np.dtype(value).name}
     if isinstance(value, type):
@@ -174,7 +175,7 @@ def _is_dtype(value: Any) -> bool:
 
 
 def _library_name(value: Any) -> str | None:
-    """The full name of a library's function; None if it is not found by it."""
+    """The full name of a library's function; None if that name does not lead to it."""
     module = getattr(value, "__module__", None)
     if module is None and isinstance(value, np.ufunc):
         module = "numpy"
@@ -190,7 +191,7 @@ def _library_name(value: Any) -> str | None:
 
 @functools.cache
 def _is_library(module: str | None) -> bool:
-    """Whether a module is installed, so that a new version of its code is still the same thing."""
+    """Whether a module is installed, so that its functions are identified by name alone."""
     root = (module or "__main__").split(".")[0]
     if root == "hopscale" or root in sys.builtin_module_names:
         return True
@@ -203,7 +204,7 @@ def _is_library(module: str | None) -> bool:
 
 
 def _global_names(code: types.CodeType) -> set[str]:
-    """The globals that code and the code in it refers to."""
+    """The globals that code, and the code nested in it, refers to."""
     found = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -214,7 +215,7 @@ def _global_names(code: types.CodeType) -> set[str]:
 def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet: a function that is being defined
+    except ValueError:  # still empty: the function is being defined
         return "empty"
 
 
@@ -251,7 +252,7 @@ _ANSWERS: list[tuple[Any, Callable[[_Identifier, Any, str], Any]]] = [
 def differences(found: Any, needed: Any, place: str = "") -> list[str]:
     """Short phrases that name what differs between two identities: "scale 2.0, not 3.0".
 
-    Either may have been through a file. Dictionaries are compared name by name.
+    Either may have been read from a file. Dictionaries are compared name by name.
     """
     if _is_module(found) and _is_module(needed) and found["name"] == needed["name"]:
         return differences(found["fields"], needed["fields"], place)
@@ -276,12 +277,12 @@ def _is_module(value: Any) -> bool:
 
 
 def _is_open(value: Any) -> bool:
-    """Whether a dictionary is one of names and not what stands for a value."""
+    """Whether a dictionary holds named parts, and does not itself stand for a value."""
     return isinstance(value, dict) and "is" not in value
 
 
 def _shown(value: Any) -> str:
-    """A value in a message."""
+    """A value as shown in a message."""
     if isinstance(value, dict) and "is" in value:
         value = value.get("value", value.get("name", value["is"]))
         if isinstance(value, str):

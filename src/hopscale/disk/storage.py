@@ -2,8 +2,8 @@
 
 A file is three lines and an archive: what it is, with the format's number; the SHA-256 of all
 that follows; a JSON object; then the arrays as an npz archive. It is written beside its place and
-moved there, so that a kill or a full disk leaves the one before intact, and it is read only if
-every bit is as it was written. Nothing in it is ever executed: no pickle.
+moved there, so that a kill or a full disk leaves the previous file intact. It is read only if every
+bit is as it was written. Nothing in it is ever executed: there is no pickle.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ MAGIC = b"hopscale file"
 FORMAT = 2  # 1: checkpoints of hopscale 0.1
 _HEAD = b"%s %d\n" % (MAGIC, FORMAT)
 _DIGITS = 64
-_DATE = (1980, 1, 1, 0, 0, 0)  # a zip archive must hold one; this way equal content is equal bytes
+_DATE = (1980, 1, 1, 0, 0, 0)  # zip needs one; fixed, so that equal content gives equal bytes
 _KNOWN = {
     b"hopscale checkpoint": "a checkpoint of hopscale 0.1",
     b"PK": "a zip or npz archive",
@@ -50,12 +50,12 @@ class Stored(NamedTuple):
 
 
 def write(path: str | Path, kind: str, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write a file, complete or not at all; if the disk fails, set it aside and raise.
+    """Write a file, complete or not at all; if the disk fails, write it elsewhere and raise.
 
     Args:
         path: where; a file there is replaced.
         kind: what it holds, as a noun for messages: "a run".
-        about: anything JSON can say.
+        about: anything that JSON can hold.
         arrays: NumPy or JAX arrays of numbers or strings; keys of JAX by their `key_data`.
     """
     host = {name: _as_array(name, array) for name, array in arrays.items()}
@@ -63,7 +63,7 @@ def write(path: str | Path, kind: str, about: Mapping[str, Any], arrays: Mapping
         {
             "kind": kind,
             "about": about,
-            # NumPy's own format has no word for bfloat16 and its like.
+            # NumPy's own format has no name for bfloat16 and similar types.
             "dtypes": {name: a.dtype.name for name, a in host.items() if _is_extension(a.dtype)},
         },
         default=_as_plain,
@@ -86,7 +86,7 @@ def read(path: str | Path, kind: str) -> Stored:
     """Read a file of this kind.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no such file.
         FileError: it is damaged, not hopscale's, or of another kind or format.
     """
     path = Path(path)
@@ -151,7 +151,7 @@ def _not_ours(path: Path, kind: str) -> FileError:
 
 
 class _Digesting:
-    """A file to write to, front to back, that digests what passes."""
+    """A file that is written front to back, with the digest of what is written."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file
@@ -165,7 +165,7 @@ class _Digesting:
         self._file.flush()
 
     def close(self) -> None:
-        """The file is closed by who opened it."""
+        """Do nothing: whoever opened the file closes it."""
 
 
 def _put(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
@@ -181,7 +181,7 @@ def _restored(array: np.ndarray, dtype: str | None) -> np.ndarray:
 
 
 def _is_extension(dtype: np.dtype) -> bool:
-    """Whether a dtype is of those that JAX adds to NumPy's."""
+    """Whether a dtype is one of those that JAX adds to NumPy's."""
     return getattr(ml_dtypes, dtype.name, None) is dtype.type
 
 
@@ -204,9 +204,9 @@ def _as_plain(value: Any) -> Any:
 
 
 def pack(tree: Any, prefix: str = "") -> dict[str, np.ndarray]:
-    """The arrays of a pytree by their paths in it, keys of JAX as their data.
+    """The arrays of a pytree by their paths in it, JAX keys as their data.
 
-    What is not an array (a Python number, a function, a static field) is left out.
+    Anything that is not an array (a Python number, a function, a static field) is left out.
     """
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {
@@ -217,7 +217,7 @@ def pack(tree: Any, prefix: str = "") -> dict[str, np.ndarray]:
 def unpack(
     arrays: Mapping[str, np.ndarray], like: Any, prefix: str = "", source: Any = "the file"
 ) -> Any:
-    """A tree like another, with arrays that `pack` named.
+    """A tree like another, with the arrays that `pack` named.
 
     Args:
         arrays: those of the tree, and perhaps others.

@@ -1,7 +1,7 @@
-"""What is compiled: the loop over steps, and the memory on the device that it writes to.
+"""The compiled loop over steps, and the device memory that it writes to.
 
-- `loop`: steps of all chains, any number of them: the only place where chains are stepped.
-- `stepping`: the program of a run, the loop with what is recorded at each step.
-- `pages`, `kept`: recorded numbers and states, on the device and what the host makes of them.
-- `devices`, `compiling`: chains shared out among devices; how programs are compiled.
+- `loop`: any number of steps of all chains; the only place where chains are stepped.
+- `stepping`: the program of a run: the loop, and what is recorded at each step.
+- `pages`, `kept`: recorded numbers and kept states, on the device and on the host.
+- `compiling`: how programs are compiled.
 """

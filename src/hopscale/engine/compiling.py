@@ -1,4 +1,4 @@
-"""How programs are compiled: those that hold a network, and several at once."""
+"""How programs are compiled: with networks in CUDA graphs, and several at once."""
 
 import functools
 import threading
@@ -7,25 +7,25 @@ import equinox as eqx
 import jax
 
 # On a GPU a pass through a network is a hundred short kernels, and launching them one by one takes
-# longer than running them. XLA can launch stretches of them as one CUDA graph; by default these
-# stretches end at each convolution. Other devices ignore the option.
+# longer than running them. XLA can launch sequences of them as one CUDA graph; by default a
+# sequence ends at each convolution. Other devices ignore the option.
 GRAPHS = {
     "xla_gpu_enable_command_buffer": (
         "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONVOLUTION"
     )
 }
 
-# Python traces one program at a time. Threads that did so side by side would take turns of some
-# milliseconds each, for which whatever else the process does had to wait.
-_TRACING = threading.RLock()  # what is traced may run a program of its own
+# Python traces one program at a time. Threads that traced concurrently would take turns of a few
+# milliseconds each, and everything else in the process would have to wait for them.
+_TRACING = threading.RLock()  # reentrant: a traced function may run a program itself
 
 
 class Compiled:
     """Equinox's `filter_jit`, with convolutions in CUDA graphs where that works.
 
-    It does not for a program that comes from JAX's persistent compilation cache: cuDNN fails
-    (status 5003) when a convolution first runs inside a graph, without the trials that compiling
-    makes. So with such a cache in use programs are compiled the usual way.
+    It does not work for a program from JAX's persistent compilation cache: cuDNN fails (status
+    5003) when a convolution first runs inside a graph, without the trials made during compilation.
+    With such a cache in use, programs are therefore compiled in the usual way.
     """
 
     def __init__(self, function, **more):
@@ -46,14 +46,14 @@ class Compiled:
 
 
 def compiled(**more):
-    """A decorator: `Compiled` with these options of `filter_jit`."""
+    """A decorator that applies `Compiled` with these options of `filter_jit`."""
     return functools.partial(Compiled, **more)
 
 
 def compile_for(function, *arguments) -> None:
-    """Compile a function for these arguments, without calling it: a call then finds it compiled.
+    """Compile a function for these arguments without calling it, so that a later call need not.
 
-    Threads trace one after the other and compile side by side.
+    Threads trace one after another and compile in parallel.
     """
     with _TRACING:
         lowered = function.lower(*arguments)

@@ -4,10 +4,10 @@
 of persistent contrastive divergence, annealing and the checks of exactness all call it. The number
 of steps is an argument, so warm-up, drawing and chunks of every length share one program.
 
-Random numbers depend on the key, the step and the chain alone: a chain's step has the key
-`fold_in(fold_in(key, step), chain)`. So a run does not depend on how it was cut into chunks, nor on
-how many devices have its chains: each runs this loop over its own, and the tuner, which looks at
-all of them, is given what all devices found.
+Random numbers depend only on the key, the step and the chain: a chain's step has the key
+`fold_in(fold_in(key, step), chain)`. A run therefore does not depend on how it was cut into chunks,
+nor on how many devices hold its chains. Each device runs this loop over its own chains; the tuner,
+which needs all chains, receives the results of all devices.
 """
 
 from collections.abc import Callable
@@ -24,18 +24,18 @@ from hopscale.kernels.kernel import ChainState, Info, Kernel, where
 from hopscale.target import State, Target
 from hopscale.tune import Tuner, TunerState
 
-NOISE_STEPS = 32  # whose noise is drawn together
+NOISE_STEPS = 32  # steps whose noise is drawn together
 UNROLL = 4  # steps that a GPU launches at once: launching costs as much as a short step
-MOST_IN_PAGE = 128  # where their number is compiled in
-FRESH_STEPS = 1024  # after which chains are evaluated from scratch: a multiple of NOISE_STEPS
+MOST_IN_PAGE = 128  # steps of a page whose length is compiled in
+FRESH_STEPS = 1024  # steps between evaluations from scratch: a multiple of NOISE_STEPS
 
 Steps = int | Int[Array, ""]
 
 
 class Program(NamedTuple):
-    """What a run is made of. Numbers in it are arguments of the compiled loop, not constants.
+    """The parts of a run. Numbers in it are arguments of the compiled loop, not constants.
 
-    `axis` is the mesh axis along which several devices have their chains; None on one device.
+    `axis` is the mesh axis along which chains are divided among devices; None on one device.
     """
 
     key: Key[Array, ""]
@@ -46,7 +46,7 @@ class Program(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """All that evolves: the states of all chains, and the tuner's."""
+    """Everything that changes from step to step: the states of all chains and of the tuner."""
 
     states: ChainState
     tuner: TunerState
@@ -84,17 +84,17 @@ def scan(
 
     Args:
         program: target, kernel, tuner and key.
-        chains: where they are.
+        chains: the states of the chains and of the tuner.
         memory: whatever `visit` keeps.
         first: the number of the first step; random numbers depend on it.
-        steps: how many. Small Python integers are compiled in, which a GPU runs faster.
+        steps: how many steps. Small Python integers are compiled in, which is faster on a GPU.
         tune: whether the tuner moves the scale.
-        visit: called after each step, to remember what should be.
+        visit: called after each step, to record results.
         prepare: called before each step, for a target that changes from step to step.
-        whole_pages: take steps in whole pages of 32, idle before the first and beyond the last:
-            a GPU then need not ask after every step whether to go on.
+        whole_pages: take steps in whole pages of 32, with idle steps before the first and after
+            the last. A GPU then need not ask after every step whether to continue.
     """
-    # So few steps, known when compiling, are one page of just that many.
+    # A few steps, with their number known at compile time, are one page of that length.
     page_steps, one_page = NOISE_STEPS, False
     if isinstance(steps, int) and steps <= MOST_IN_PAGE:
         page_steps, one_page = steps, True
@@ -126,9 +126,9 @@ def scan(
 
 
 def to_end_of_page(first: int, steps: int) -> int:
-    """Fewer steps where these would go beyond the end of a page of noise into the next.
+    """The number of steps, reduced to end with a page of noise if they would run into the next.
 
-    A device that takes whole pages would take the rest of that page idly, and again later.
+    A device that takes whole pages would otherwise go through that next page twice, partly idle.
     """
     beyond = (first + steps) % NOISE_STEPS
     return steps - beyond if beyond < steps else steps
@@ -149,7 +149,7 @@ def _step(program, noise, number, first, active, tune, visit, prepare, chains: C
     after = Chains(states=states, tuner=where(active, tuner, chains.tuner))
     if visit is not None:
         memory = visit(number - first, active, after, info, memory)
-    if prepare is not None:  # which idle steps undo
+    if prepare is not None:  # idle steps undo it
         after, memory = where(active, (after, memory), (before, remembered))
     return after, memory
 
@@ -171,14 +171,14 @@ def step_chains(
 
 
 def first_step(program: Program, x: State) -> tuple[ChainState, Info]:
-    """What the first step of chains at these states gives: for its shapes, or by itself."""
+    """The result of the first step of chains at these states."""
     chains = start(program, x)
     noise = jax.tree.map(lambda a: a[0], _noise(program, chains, 0, 1))
     return step_chains(program, program.target, noise, chains)
 
 
 def _noise(program: Program, chains: Chains, origin, steps: int):
-    """The randomness of a page of steps."""
+    """The random numbers of a page of steps."""
 
     def one(step, chain):
         key = step_key(program.key, step, chain)
@@ -190,13 +190,13 @@ def _noise(program: Program, chains: Chains, origin, steps: int):
 
 
 def step_key(key: Key[Array, ""], step: Int[Array, ""], chain: Int[Array, ""]) -> Key[Array, ""]:
-    """`fold_in(fold_in(key, step), chain)`, which XLA takes long to compile on a CPU."""
+    """`fold_in(fold_in(key, step), chain)`, by a kernel: XLA compiles it slowly on a CPU."""
     words = native.call("step_key", key, step, chain)
     return jax.random.wrap_key_data(words, impl=jax.random.key_impl(key))
 
 
 def _refreshed(program: Program, states: ChainState, fresh: Bool[Array, ""]) -> ChainState:
-    """The states evaluated from scratch, if it is time: what updates rounded off is then gone."""
+    """The states, evaluated from scratch if `fresh`, which removes rounding errors of updates."""
 
     def again(states: ChainState) -> ChainState:
         return jax.vmap(lambda one: program.kernel.refreshed(program.target, one))(states)
@@ -207,8 +207,8 @@ def _refreshed(program: Program, states: ChainState, fresh: Bool[Array, ""]) -> 
 def _if(condition, branch: bool, function: Callable, value):
     """function(value) if the condition holds, else the value.
 
-    A branch costs nothing where it is not taken, but a GPU would have to ask the host; there both
-    are computed.
+    A branch that is not taken costs nothing, but a GPU would have to ask the host which to take.
+    On a GPU both results are computed instead.
     """
     if isinstance(condition, bool):
         return function(value) if condition else value
@@ -219,7 +219,7 @@ def _if(condition, branch: bool, function: Callable, value):
 
 @eqx.filter_jit
 def proposals(program: Program, chains: Chains, step: Int[Array, ""]) -> tuple[State, Array]:
-    """Where the chains would go at this step, and which of that is invalid."""
+    """The proposals of all chains at this step, and which of them are invalid."""
     noise = jax.tree.map(lambda a: a[0], _noise(program, chains, step, 1))
     _, info = step_chains(program, program.target, noise, chains)
     return info.proposal, info.invalid

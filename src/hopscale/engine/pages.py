@@ -1,8 +1,8 @@
 """Pages of numbers: written in the loop, summarised on the device, merged on the host.
 
-Every step writes a row: what it accepted and how far it went, and its statistics. A full page is
-reduced on the device to means, squared deviations and averages of blocks; the host adds these up
-in `Moments` and `Trace`, whose size does not depend on the length of the run.
+Every step writes a row: its acceptance, its distance and its statistics. A full page is reduced on
+the device to means, squared deviations and averages of blocks. The host merges these into `Moments`
+and `Trace`, whose size does not depend on the length of the run.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from hopscale.kernels.kernel import ChainState, Info
 from hopscale.record import Statistics
 from hopscale.target import Target
 
-# What every step leaves beside the statistics.
+# What every step records besides the statistics.
 STEP_NUMBERS = ("accept_prob", "distance", "invalid", "scale")
-HISTORY = 4096  # entries of the history of these
+HISTORY = 4096  # entries of their history
 
 
 class Page(NamedTuple):
@@ -30,10 +30,10 @@ class Page(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A page: mean and summed squared deviations over its steps, and its history.
+    """The summary of a page: mean and summed squared deviations over its steps, and its history.
 
     Attributes:
-        mean, squares: by number and chain.
+        mean, squares: for each number and chain.
         blocks: averages of the statistics over `resolution` steps each, chain by chain.
         history: the mean over chains of each step's numbers.
     """
@@ -45,7 +45,7 @@ class Summary(NamedTuple):
 
 
 def page_rows(chains: int) -> int:
-    """How many steps a page holds: some megabytes, whatever the number of chains."""
+    """How many steps a page holds: fewer for many chains, to limit its memory."""
     rows = 2048
     while rows > 128 and rows * chains > 2**21:
         rows //= 2
@@ -58,12 +58,12 @@ def empty_page(statistics: Statistics, target: Target, chains: int) -> Page:
 
 
 def zeros(shape: tuple[int, ...], dtype) -> Array:
-    """Zeros by NumPy, for which nothing is compiled, in memory that a program may take over."""
+    """Zeros made by NumPy, which compiles nothing, in memory that can be donated to a program."""
     return jax.device_put(np.zeros(shape, dtype), may_alias=False)
 
 
 def row_of(statistics: Statistics, states: ChainState, scale: Array, info: Info, dtype) -> Array:
-    """What one step leaves in its row of a page; one scale, or one for each chain."""
+    """The row of a page that one step writes; `scale` is one number, or one for each chain."""
     found = jax.vmap(lambda state, info: statistics(state, info, dtype))(states, info)
     scale = jnp.broadcast_to(scale, info.accept_prob.shape)
     step = (info.accept_prob, info.distance, info.invalid, scale)
@@ -92,7 +92,7 @@ def _summary(numbers: Array, rows: Array, resolution: int) -> Summary:
 
 
 def average(rows, width: int):
-    """Averages over `width` rows (a power of two), by halving: the same tree however they came."""
+    """Averages over `width` rows (a power of two), by halving, in a fixed order of summation."""
     while width > 1:
         rows, width = 0.5 * (rows[0::2] + rows[1::2]), width // 2
     return rows
@@ -135,7 +135,7 @@ class Trace:
 
     While the run is short a block is one step. When the blocks run out, neighbours are averaged
     and blocks become twice as long. Averages of blocks carry the same information on the
-    variance of the mean, so the effective sample size can still be had from them.
+    variance of the mean, so the effective sample size can still be estimated from them.
     """
 
     def __init__(self, shape: tuple[int, ...], capacity: int):
@@ -148,8 +148,8 @@ class Trace:
     def add(self, rows: np.ndarray, resolution: int) -> None:
         """Append rows, each the average of `resolution` steps.
 
-        Pages are a power of two long, and so are blocks: rows are left over, for the next call,
-        only where a block is longer than a page.
+        The lengths of pages and blocks are powers of two, so rows are left over for the next call
+        only if a block is longer than a page.
         """
         rows = np.concatenate([self._loose, rows])
         while len(rows):
@@ -195,7 +195,7 @@ class Trace:
 
 
 def trace_capacity(chains: int) -> int:
-    """Blocks of a trace: 2^22 numbers a statistic, and fewer of each chain where there are many."""
+    """Blocks of a trace: 2^22 numbers for each statistic, so fewer per chain if chains are many."""
     capacity = 16_384
     while capacity > 1024 and capacity * chains > 2**22:
         capacity //= 2
@@ -203,7 +203,7 @@ def trace_capacity(chains: int) -> int:
 
 
 class Totals(NamedTuple):
-    """All that the full pages of a phase come to."""
+    """The merged summaries of all full pages of a phase."""
 
     moments: Moments
     trace: Trace
@@ -218,7 +218,7 @@ class Totals(NamedTuple):
         )
 
     def add(self, summary: Summary, rows: int, resolution: int) -> None:
-        """Add a page of that number of rows."""
+        """Add the summary of a page with this number of rows."""
         mean, squares, blocks, means = map(np.asarray, summary)
         self.moments.add(rows, mean, squares)
         self.trace.add(np.swapaxes(blocks, 0, 1)[: rows // resolution], resolution)
@@ -238,5 +238,5 @@ class Totals(NamedTuple):
 
 
 def empty_history(runs: int) -> Trace:
-    """Of the means over chains, step by step."""
+    """An empty history of the means over chains, step by step."""
     return Trace((runs, len(STEP_NUMBERS)), HISTORY)

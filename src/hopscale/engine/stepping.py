@@ -1,7 +1,7 @@
-"""The program of a run: steps that write what is remembered of them to buffers on the device.
+"""The program of a run: steps that write their records to buffers on the device.
 
-One run, or many of one shape side by side: target, key and tuner then have one more axis in front.
-The chains of one run may be shared out among devices, along a mesh.
+It takes one run, or many of one shape side by side; target, key and tuner then have a leading axis
+of runs. The chains of a single run may be divided among devices, along a mesh.
 """
 
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from hopscale.target import State
 
 
 class Observed(NamedTuple):
-    """What is remembered of every step; recorders by name, for draws only."""
+    """What is recorded at every step: statistics, and recorders by name."""
 
     statistics: Statistics
     recorders: dict[str, Recorder]
@@ -32,8 +32,8 @@ class Span(NamedTuple):
     """Which steps to take: `steps` of them from step number `first`, tuning if `tune`.
 
     Step number `first` goes to row `row` of the page. If `keep`, draw number d goes to row
-    d // thin of the kept states; `in_group` is where the first of these steps falls in its group
-    of `thin`.
+    d // thin of the kept states; `in_group` is the position of the first of these steps in its
+    group of `thin`.
     """
 
     first: Int[Array, ""]
@@ -57,7 +57,7 @@ CHAINS = Chains(states=BY_CHAIN, tuner=SAME)  # type: ignore[arg-type]
 
 
 def records_spec(recorders: dict[str, Recorder]) -> Records:
-    """Which axis of each buffer is that of chains."""
+    """Which axis of each buffer is the axis of chains."""
     return Records(
         page=Page(numbers=PartitionSpec(None, None, AXIS)),  # type: ignore[arg-type]
         states=PartitionSpec(None, AXIS),  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def _advance_one(program: Program, observed: Observed, span: Span, chains, recor
         here = jnp.where(active, span.row + row, len(page.numbers) - 1)
         page = Page(numbers=put(page.numbers, numbers, here, axis=0))
         if states is not None:
-            # Each step overwrites its group's row, so the last of the group stays.
+            # Each step overwrites its group's row, so the last state of the group stays.
             group = (row + span.in_group) // span.thin
             here = jnp.where(active & span.keep, group, len(states) - 1)
             states = put(states, chains.states.x, here, axis=0)
@@ -137,14 +137,14 @@ def start(programs: Program, x: State, many: bool, mesh: Mesh | None = None) -> 
 
 
 def stack(trees):
-    """Arrays of all trees, stacked; all else must be the same."""
+    """Stack the arrays of all trees; everything else must be the same."""
     check_alike(trees)
     arrays, rest = eqx.partition(list(trees), eqx.is_array)
     return eqx.combine(jax.tree.map(lambda *a: jnp.stack(a), *arrays), rest[0])
 
 
 def check_alike(trees) -> None:
-    """Raise unless trees differ in the numbers of their arrays alone."""
+    """Raise unless the trees differ only in the numbers of their arrays."""
     kinds = [_kind(*eqx.partition(tree, eqx.is_array)) for tree in trees]
     if any(kind != kinds[0] for kind in kinds):
         raise ValueError(
@@ -154,11 +154,11 @@ def check_alike(trees) -> None:
 
 
 def _kind(arrays, rest):
-    """All of a tree that must agree for it to be stacked with others."""
+    """Everything that must agree for a tree to be stacked with others."""
     shapes = [(a.shape, a.dtype) for a in jax.tree.leaves(arrays)]
     return jax.tree.structure(arrays), shapes, jax.tree.structure(rest), jax.tree.leaves(rest)
 
 
 def copied(tree):
-    """A tree of arrays of their own; no program is compiled for it."""
+    """A copy of a tree of arrays, made without compiling a program."""
     return jax.device_put(tree, may_alias=False)

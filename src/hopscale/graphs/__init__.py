@@ -1,6 +1,6 @@
 """Sites that depend on each other.
 
-- `graph`: weighted pairs, read from matrices, lists and files of other libraries.
+- `graph`: weighted pairs, read from matrices, lists and objects of other libraries.
 - `lattice`: neighbours on a grid.
-- `colouring`, `sweep`: sites that can be drawn at once, and drawing all of them in turn.
+- `colouring`: sites that can be drawn at once.
 """

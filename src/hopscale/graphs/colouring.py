@@ -1,4 +1,4 @@
-"""Colours of sites such that neighbours differ: those of one colour can be drawn at once."""
+"""Colours of sites such that neighbours differ: sites of one colour can be drawn at once."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from jaxtyping import Int
 
 
 def colour(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
-    """A colour for each site, such that neighbours differ: two if two will do, else a few."""
+    """A colour for each site, different from its neighbours': two if two suffice, else a few."""
     parity = _two_colours(start, neighbour)
     return _greedy(start, neighbour) if parity is None else parity
 
@@ -20,14 +20,14 @@ def _two_colours(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " 
     matrix = csr_array((np.ones(len(neighbour), np.int8), neighbour, start), shape=(n, n))
     _, component = csgraph.connected_components(matrix, directed=False)
     _, roots = np.unique(component, return_index=True)
-    # One tree for all: its top is a site more, which a site of each component is tied to.
+    # One tree for all components: its root is an extra site, tied to one site of each.
     ties = csr_array((np.ones(len(roots), np.int8), (np.zeros_like(roots), roots)), shape=(1, n))
     tied = block_array([[matrix, ties.T], [ties, None]], format="csr")
     _, up = csgraph.breadth_first_order(tied, n, directed=False)
     up[n] = n
     parity = np.ones(n + 1, np.int32)
     parity[n] = 0
-    while np.any(up != n):  # each round doubles the stretch of the way up that is counted
+    while np.any(up != n):  # each round doubles the part of the path to the root that counts
         parity, up = parity ^ parity[up], up[up]
     parity = parity[:n] ^ 1
     rows = np.repeat(np.arange(n), np.diff(start))
@@ -35,8 +35,11 @@ def _two_colours(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " 
 
 
 def _greedy(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
-    """By rounds: sites that come before all their uncoloured neighbours take the smallest
-    colour free among theirs. Many neighbours come first, the rest in random order.
+    """Greedy colouring in rounds.
+
+    In a round, sites that come before all their uncoloured neighbours take the smallest colour that
+    no neighbour has. Sites with more neighbours come first, those with equally many in random
+    order.
     """
     n, degrees = len(start) - 1, np.diff(start)
     rank = np.empty(n, np.int64)
@@ -54,7 +57,7 @@ def _greedy(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
 
 
 def _rows(start: np.ndarray, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of these sites, and which of the sites each belongs to."""
+    """For each entry of these sites, which of the sites it belongs to, and its place."""
     counts = start[sites + 1] - start[sites]
     rows = np.repeat(np.arange(len(sites)), counts)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -73,7 +76,7 @@ def _smallest_free(rows: np.ndarray, taken: np.ndarray, count: int) -> Int[np.nd
 
 
 def blocks_of(colours: Iterable[int] | np.ndarray) -> Int[np.ndarray, "blocks size"]:
-    """The sites of each colour, in order; the number of sites fills shorter rows up."""
+    """The sites of each colour, in order; shorter rows are padded with the number of sites."""
     colours = np.asarray(colours)
     rows = [np.flatnonzero(colours == c) for c in range(int(colours.max()) + 1)]
     blocks = np.full((len(rows), max(map(len, rows))), len(colours), np.int32)

@@ -1,4 +1,4 @@
-"""Weighted pairs of sites: read from what a user has, stored as rows of neighbours.
+"""Weighted pairs of sites: read from many forms, stored as rows of neighbours.
 
 Everything here runs once, on the host, before anything is compiled.
 """
@@ -23,7 +23,7 @@ FORMS = (
 
 
 class Pairs(NamedTuple):
-    """Pairs i < j with their couplings, what stood on the diagonal, and the number of sites."""
+    """Pairs i < j with their couplings, and the diagonal, with an entry for each site."""
 
     i: Int[np.ndarray, " pairs"]
     j: Int[np.ndarray, " pairs"]
@@ -36,10 +36,11 @@ class Pairs(NamedTuple):
 
 
 class Graph(eqx.Module):
-    """Neighbours of every site, and blocks of sites no two of which are neighbours.
+    """Neighbours of every site, and blocks of sites in which no two are neighbours.
 
     Site i has the neighbours `neighbour[start[i]:start[i + 1]]`, with couplings `weight`. A row of
-    `blocks` lists sites that can be drawn at once; the number of sites fills the last rows up.
+    `blocks` lists sites that can be drawn at once; shorter rows are padded with the number of
+    sites.
     """
 
     start: Int[Array, " n+1"]
@@ -82,7 +83,7 @@ def make_graph(pairs: Pairs, dtype=None) -> Graph:
 
 
 def no_pairs(n: int, dtype) -> Graph:
-    """Sites that do not know of each other."""
+    """Sites that do not depend on each other."""
     return Graph(
         start=jnp.zeros(n + 1, jnp.int32),
         neighbour=jnp.zeros(0, jnp.int32),
@@ -96,9 +97,9 @@ def no_pairs(n: int, dtype) -> Graph:
 
 
 def read_pairs(couplings: Any, num_sites: int | None = None) -> Pairs:
-    """Pairs of sites from any of the forms a user may have them in.
+    """Pairs of sites from any of the supported forms.
 
-    Matrices are symmetric, and then count each pair once, or triangular.
+    A matrix is triangular or symmetric; a symmetric one counts each pair once.
     """
     if hasattr(couplings, "tocoo"):
         coo = couplings.tocoo()
@@ -126,14 +127,14 @@ def read_pairs(couplings: Any, num_sites: int | None = None) -> Pairs:
 
 
 def _lists_pairs(couplings: Any) -> bool:
-    """Whether it is to be gone through once: a set, a generator, NetworkX's edges with data."""
+    """Whether pairs are to be iterated over: a set, a generator, NetworkX's edges with data."""
     itself = isinstance(couplings, jax.Array | np.ndarray | list | tuple | str | bytes)
     of_dimod = type(couplings).__module__.startswith("dimod")
     return isinstance(couplings, Iterable) and not itself and not of_dimod
 
 
 def _from_table(table: Any) -> Any:
-    """The columns of a pandas table, or the matrix, if its rows and columns have the same names."""
+    """The columns of a pandas table; its matrix if rows and columns have the same names."""
     if list(table.index) == list(table.columns):
         return table.to_numpy()
     if len(table.columns) not in (2, 3):
@@ -150,13 +151,13 @@ def _whole(values: np.ndarray) -> np.ndarray:
     """Whole numbers as integers: a table or an array with couplings may hold sites as floats."""
     if not np.issubdtype(values.dtype, np.floating):
         return values
-    with np.errstate(invalid="ignore"):  # what is no number is refused where sites are read
+    with np.errstate(invalid="ignore"):  # NaN and infinity are refused where sites are read
         sites = values.astype(np.int64)
     return sites if np.array_equal(sites, values) else values
 
 
 def hint(num_sites: int) -> str:
-    """What to say of a matrix that may have been meant as two pairs (i, j) or three (i, j, J)."""
+    """A hint for a matrix that may have been meant as two pairs (i, j) or three (i, j, J)."""
     return " If its rows are pairs, pass a list of tuples." if num_sites in (2, 3) else ""
 
 
@@ -166,10 +167,10 @@ def _square(shape) -> None:
 
 
 def _listed(couplings: Any) -> tuple[Any, Any, Any] | None:
-    """The columns i, j and J of pairs that are listed; None for anything else.
+    """The columns i, j and J of listed pairs; None for anything else.
 
     Pairs are tuples in a list, rows of an array that is not square, or arrays i, j and J in a
-    tuple. Without a J it is 1.
+    tuple. Without J, couplings are 1.
     """
     if not isinstance(couplings, jax.Array | np.ndarray | list | tuple):
         return None
@@ -180,7 +181,7 @@ def _listed(couplings: Any) -> tuple[Any, Any, Any] | None:
         isinstance(couplings, tuple)
         and len(couplings) in (2, 3)
         and all(map(np.ndim, couplings))
-        and not (tuples and len(couplings[0]) in (2, 3))  # which are pairs
+        and not (tuples and len(couplings[0]) in (2, 3))  # those are pairs
     ):
         columns = list(couplings)
     elif tuples:

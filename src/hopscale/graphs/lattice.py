@@ -1,7 +1,7 @@
 """Sums over neighbours on an open lattice.
 
-Spins stay int8 until they meet a coupling: the shifts and sums over the lattice, which move most
-of the bytes, are then four times lighter.
+Spins stay int8 until they are multiplied by a coupling. The shifts and sums over the lattice, which
+move most of the bytes, then move a quarter as many.
 """
 
 import functools
@@ -18,12 +18,12 @@ from hopscale.target import State, as_float
 
 
 def spins(x: State) -> Int[Array, "*padded"]:
-    """Bits as spins 2x - 1 in int8, with a border of zeros: what lies beyond the lattice."""
+    """Bits as spins 2x - 1 in int8, with a border of zeros beyond the lattice."""
     return jnp.pad(2 * x.astype(jnp.int8) - 1, 1)
 
 
 def inside(s: Int[Array, "*padded"], axis: int | None = None, by: int = 0) -> State:
-    """The lattice without its border; with an axis, the lattice's neighbours `by` steps along."""
+    """The lattice without its border; with an axis, its neighbours `by` steps along that axis."""
     for a in range(s.ndim):
         start = 1 + (by if a == axis else 0)
         s = jax.lax.slice_in_dim(s, start, start + s.shape[a] - 2, axis=a)
@@ -49,7 +49,7 @@ def evaluate(
     bordered = spins(x)
     s = as_float(inside(bordered), field.dtype)
     pulls = sum(pull(bordered, bonds, axis) for axis, bonds in enumerate(coupling))
-    # Each bond is seen from both of its ends.
+    # Each bond is counted from both of its ends.
     return jnp.sum(s * (field + 0.5 * pulls)), -2.0 * s * (field + pulls)
 
 
@@ -80,7 +80,7 @@ def bonds(shape: tuple[int, ...]) -> tuple[Int[np.ndarray, " bonds"], Int[np.nda
 
 @functools.lru_cache(maxsize=8)
 def _rows(shape: tuple[int, ...]):
-    """Where each site's neighbours begin, who they are, by which bond; and the checkerboard."""
+    """Where each site's neighbours begin, the neighbours, their bonds; and the checkerboard."""
     i, j = bonds(shape)
     row, neighbour = np.concatenate([i, j]), np.concatenate([j, i])
     order = np.argsort(row, kind="stable")

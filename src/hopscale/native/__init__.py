@@ -1,10 +1,10 @@
-"""One operation, three implementations.
+"""Operations with up to three implementations each.
 
 `reference` is plain JAX and runs anywhere, in any precision. `cpu` calls C++ kernels and `gpu`
-Pallas kernels; they take single precision and Threefry keys, JAX's default. Functions of one
-name do the same: arrays by position, settings by name. `call` chooses among them when it is
-traced, unless told to take the reference; `status` says what stands ready, and why not. What XLA
-does well by itself on a platform has no kernel there.
+Pallas kernels; they take single precision and Threefry keys, JAX's default. Functions of the same
+name do the same, and take arrays by position and settings by name. `call` chooses among them when
+it is traced, unless told to use the reference. `status` says which kernels are available, and why
+others are not. Operations that XLA does well by itself on a platform have no kernel there.
 """
 
 from functools import partial
@@ -22,7 +22,7 @@ IMPLEMENTATIONS = ("auto", "reference")
 
 
 class Status(NamedTuple):
-    """Whether the kernels for a platform stand ready, and why (not)."""
+    """Whether the kernels for a platform are available, and why (not)."""
 
     platform: str
     ready: bool
@@ -42,14 +42,14 @@ def _has_accelerator() -> bool:
 
 
 def _gpu():
-    """Imported where there is one: Pallas takes its time."""
+    """The module of GPU kernels, imported only if there is a GPU: importing Pallas takes long."""
     from hopscale.native import gpu
 
     return gpu
 
 
 def _fits(arrays) -> bool:
-    """Whether kernels can take these arrays. Those in a tuple they only copy."""
+    """Whether kernels can take these arrays. Arrays in a tuple are only copied, so any will do."""
     for array in jax.tree.leaves([given for given in arrays if not isinstance(given, tuple)]):
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             if "fry" not in str(jax.random.key_impl(array)):
@@ -60,14 +60,14 @@ def _fits(arrays) -> bool:
 
 
 def _kernel(implementation, name: str, settings):
-    """The operation by these kernels, if they are ready and have it."""
+    """The operation as a kernel of this implementation; None if it is not available."""
     if not implementation.ready()[0] or not hasattr(implementation, name):
         return None
     return partial(getattr(implementation, name), **settings)
 
 
 def _settings(settings: dict) -> dict:
-    """Settings as kernels know them: a balancing function that has a name goes by its name."""
+    """Settings as kernels take them: a balancing function that has a name is given by its name."""
     for name, function in balancing.NAMED.items():
         if settings.get("balance") is function:
             return settings | {"balance": name}
@@ -80,8 +80,8 @@ def call(name: str, *arrays, implementation: str = "auto", plain=None, **setting
     Args:
         name: of a function of `reference`.
         implementation: "auto", kernels where they apply, or "reference".
-        plain: what to do where there is no kernel, with the same arrays; None: the reference. For
-            operations that do several others in one go.
+        plain: what to call with the same arrays if there is no kernel. None: the reference. It is
+            for operations that combine several others.
     """
     if implementation not in IMPLEMENTATIONS:
         known = " or ".join(map(repr, IMPLEMENTATIONS))
@@ -98,7 +98,7 @@ def call(name: str, *arrays, implementation: str = "auto", plain=None, **setting
 
 
 def differentiable_call(name: str, x, *parameters, **settings):
-    """`call`, with the derivatives of the formula: kernels have none of their own."""
+    """`call`, with the derivatives of the reference: kernels have none of their own."""
 
     @jax.custom_jvp
     def apply(*parameters):

@@ -1,7 +1,7 @@
 """The operations as C++ kernels for the CPU, in single precision.
 
-Each function works on one chain; a batch under `jax.vmap` is one call, shared out among the
-threads of XLA's pool. The package's build compiles them from `kernels/`.
+Each function works on one chain; a batch under `jax.vmap` is one call, divided among the threads of
+XLA's pool. The package's build compiles them from `kernels/`.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from hopscale.devices import device_count
 from hopscale.native import reference
 from hopscale.native.paths import decide
 
-# What the numbers given for the sites mean: the kernels' `Balance`.
+# The meaning of the numbers given for the sites: the kernels' `Balance`.
 _CODES = {None: 0, "barker": 1, "sqrt": 2}
 _NAMES = (
     "Race",
@@ -51,7 +51,7 @@ _SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 @functools.cache
 def ready() -> tuple[bool, str]:
-    """Load the kernels: whether that worked, and what happened."""
+    """Load the kernels; returns whether that worked, and why (not)."""
     built = sorted(Path(__file__).parent.glob("_kernels*.so"))
     if not built:
         return False, "not built: the package was installed without a working C++ compiler"
@@ -138,7 +138,7 @@ def fhmm_update(log_prob, x, moved, *parameters, by_time):
 
 
 def hamming(x, origin):
-    if x.dtype != jnp.int8:  # more than 128 values a site
+    if x.dtype != jnp.int8:  # more than 128 values per site
         return reference.hamming(x, origin)
     flat = x.reshape(-1), origin.reshape(-1)
     return _call("Hamming", _SCALAR, *flat, vmap_method="expand_dims")
@@ -152,7 +152,7 @@ def rbm_inputs(inputs, x, moved, by_visible):
 
 def spin_sweeps(key, x, *arrays, degree, metropolis, keep, sweeps):
     settings = {"metropolis": metropolis, "keep": np.float32(keep), "sweeps": np.int32(sweeps)}
-    settings["devices"] = np.int32(device_count())  # few chains on one of many are not few
+    settings["devices"] = np.int32(device_count())  # few on one of many devices are not few in all
     return _sweeps("SpinSweeps", key, x, *arrays, **settings)
 
 
@@ -180,7 +180,7 @@ def pair_update(fields, x, moved, field, start, neighbour, weight, *, degree):
 
 
 def potts(x, field, start, neighbour, weight, *, degree):
-    if x.dtype != jnp.int8:  # more than 128 values a site
+    if x.dtype != jnp.int8:  # more than 128 values per site
         return reference.potts(x, field, start, neighbour, weight, degree=degree)
     outputs = (_SCALAR, jax.ShapeDtypeStruct(field.shape, jnp.float32))
     arrays = (x, field, start, neighbour, weight)
@@ -210,7 +210,7 @@ def settle_values(
 
 
 def value_totals(ratios, here, *, balance):
-    if here.dtype != jnp.int8:  # more than 128 values a site
+    if here.dtype != jnp.int8:  # more than 128 values per site
         return reference.value_totals(ratios, here, balance=balance)
     ratios, code = _coded(ratios, balance)
     output = jax.ShapeDtypeStruct(here.shape, jnp.float32)
@@ -218,7 +218,7 @@ def value_totals(ratios, here, *, balance):
 
 
 def draw_values(key, ratios, here, sites, length, *, balance):
-    if here.dtype != jnp.int8:  # more than 128 values a site
+    if here.dtype != jnp.int8:  # more than 128 values per site
         return reference.draw_values(key, ratios, here, sites, length, balance=balance)
     ratios, code = _coded(ratios, balance)
     output = jax.ShapeDtypeStruct(here.shape, jnp.int8)
@@ -227,14 +227,14 @@ def draw_values(key, ratios, here, sites, length, *, balance):
 
 
 def values_log_prob(ratios, here, totals, values, moved, *, balance):
-    if here.dtype != jnp.int8:  # more than 128 values a site
+    if here.dtype != jnp.int8:  # more than 128 values per site
         return reference.values_log_prob(ratios, here, totals, values, moved, balance=balance)
     ratios, code = _coded(ratios, balance)
     return _call("ValuesLogProb", _SCALAR, ratios, here, totals, values, moved, balance=code)
 
 
 def _coded(values, balance):
-    """Values as the kernels take them: balancing functions they do not know are applied here."""
+    """Values as the kernels take them; balancing functions they do not know are applied here."""
     if balance in _CODES:
         return values, np.int32(_CODES[balance])
     return balancing.apply(balance, values), np.int32(0)
@@ -245,6 +245,6 @@ def _choice(n: int):
 
 
 def _call(name: str, outputs, *arrays, vmap_method="broadcast_all", **settings):
-    # "expand_dims" leaves what is the same for all chains, such as parameters, in one copy.
+    # "expand_dims" keeps one copy of what is the same for all chains, such as parameters.
     call = jax.ffi.ffi_call(f"hopscale.{name}", outputs, vmap_method=vmap_method)
     return call(*arrays, **settings)

@@ -1,4 +1,4 @@
-"""What targets say of a state, in plain JAX, where there are kernels for it too."""
+"""Evaluations of targets in plain JAX, for which there are also kernels."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def ising_update(
     right,
 ):
     """Log-probability after some spins were flipped, given the one before."""
-    del log_prob  # kernels add what changed; here all of it is summed again
+    del log_prob  # kernels add the change; here everything is summed again
     return ising_log_prob(x ^ moved.astype(x.dtype), field, down, right)
 
 
@@ -72,7 +72,7 @@ def fhmm_update(
     by_time: bool,
 ):
     """Log-probability after some bits were flipped, given the one before."""
-    del log_prob  # kernels add what changed; here all of it is summed again
+    del log_prob  # kernels add the change; here everything is summed again
     return fhmm(x ^ moved.astype(x.dtype), *parameters, by_time=by_time, exact=True)[0]
 
 
@@ -87,6 +87,6 @@ def rbm_inputs(
     moved: Bool[Array, " visible"],
     by_visible: Float[Array, "visible hidden"],
 ) -> Float[Array, " hidden"]:
-    """What the hidden units of an RBM receive after some visible units were flipped."""
+    """The inputs of an RBM's hidden units after some visible units were flipped."""
     turn = jnp.where(moved, 1.0 - 2.0 * x.astype(inputs.dtype), 0.0)
     return inputs + jnp.matmul(turn, by_visible, precision=jax.lax.Precision.HIGHEST)

@@ -1,8 +1,8 @@
 """The operations of `select` as Pallas kernels for NVIDIA GPUs, in single precision.
 
 Each function works on one chain; `jax.vmap` adds the chains to the launch grid. The random bits
-are those of `jax.random.bits`, so a choice is the one `reference` makes, but for levels that tie
-within rounding.
+are those of `jax.random.bits`, so choices are those of `reference`, except where levels tie within
+rounding.
 """
 
 import functools
@@ -25,7 +25,7 @@ KNOWN = {None: "none", "barker": "barker", "sqrt": "sqrt", "min": "min", "max": 
 
 
 class Knobs(NamedTuple):
-    """What may be tuned without changing a result (beyond rounding). Sizes are powers of two."""
+    """Settings that change the speed and not results (beyond rounding). Sizes are powers of two."""
 
     warps: int | None = None  # of programs that hold a whole chain; None: by its length
     pair_warps: int = 2  # of programs that compare pairs
@@ -36,7 +36,7 @@ class Knobs(NamedTuple):
     block: int = 1024  # steps of a path taken at once, at most
     draws: int = 512  # sites drawn at once, at most
     at_once: int = 4096  # sites of a table weighed at once, and columns of it
-    long: int = 100_000  # sites; of longer chains, XLA does all that goes over all sites
+    long: int = 100_000  # sites; for longer chains, XLA does all work over all sites
     long_draws: int = 1024  # sites of a long chain drawn at once
     interpret: bool = False  # run as plain JAX, on any device
 
@@ -67,7 +67,7 @@ def order_log_prob(values, sites, chosen, length, *, balance, backwards, knobs: 
 
 
 def _long_race(key, values, length, balance, knobs):
-    """The race of a chain so long that one program takes too long to go over all of its sites."""
+    """The race of a chain so long that one program would be slow to go over all of its sites."""
     n, width = values.size, reference.columns(values.size)
     named, weighing = _weighed(values, balance, knobs)
     key, drawn = jax.random.key_data(key), pl.next_power_of_2(int(1.2 * n ** (2 / 3)))
@@ -101,7 +101,7 @@ def settle(
     values, weighing = _weighed(values, balance, knobs)
     scalars = [jnp.reshape(number, 1) for number in (uniform, forward, rest, length)]
     before = [*scalars, values, sites, chosen, *map(jnp.ravel, there)]
-    # Small arrays, which observers read, are written to new places: else XLA would copy them first.
+    # Small arrays, which observers read, get new memory: XLA would otherwise copy them first.
     in_place = tuple(leaf.nbytes >= 4 * values.size for leaf in here)
     call = _call(
         kernels.settle,
@@ -131,7 +131,7 @@ def repeated(key, values, length, *, balance, knobs: Knobs = DEFAULT):
 
 
 def repeated_log_prob(values, sites, length, *, balance, knobs: Knobs = DEFAULT):
-    # Who was chosen is not asked with replacement.
+    # With replacement, the flags of chosen sites are not used.
     return _score(values, sites, sites, length, balance, "repeated", knobs)
 
 
@@ -163,7 +163,7 @@ def odd(sites, length, *, knobs: Knobs = DEFAULT):
 
 
 def _choose(kernel, key, values, length, balance, knobs, **settings):
-    """Sites and flags, by one program a chain; then the kernel's working memory, and its score."""
+    """Sites and flags, by one program per chain; then its working memory, and its score."""
     n = values.size
     width = reference.columns(n)
     values, weighing = _weighed(values, balance, knobs)
@@ -184,20 +184,20 @@ def _choose(kernel, key, values, length, balance, knobs, **settings):
 
 
 def _weighed(values, balance, knobs) -> tuple[jax.Array, Weighing]:
-    """Values, and how to weigh them: functions that kernels do not know are applied here."""
+    """Values, and how to weigh them; functions that kernels do not know are applied here."""
     if balance in KNOWN:
         return values, Weighing(KNOWN[balance], knobs.interpret)
     return balancing.apply(balance, values), Weighing("none", knobs.interpret)
 
 
 def _call(kernel, outputs, knobs, warps=None, aliases=None, shares=1, **static):
-    """The kernel as a function of arrays, run by `shares` programs a chain."""
+    """The kernel as a function of arrays, run by `shares` programs per chain."""
     return pl.pallas_call(
         functools.partial(kernel, **static),
         grid=(shares,),
         out_shape=[jax.ShapeDtypeStruct((size,), dtype) for size, dtype in outputs],
         input_output_aliases=aliases or {},
-        # Named parameters also say that it is Triton, not another of Pallas' ways to a GPU.
+        # The class of the parameters also selects Triton among the GPU backends of Pallas.
         compiler_params=plgpu.CompilerParams(
             num_warps=warps or _warps(static["n"], knobs), num_stages=1
         ),
@@ -206,7 +206,7 @@ def _call(kernel, outputs, knobs, warps=None, aliases=None, shares=1, **static):
 
 
 def _call_pairs(kernel, outputs, knobs, n, **options):
-    """A kernel whose work on one chain is split."""
+    """A kernel whose work on one chain is split among programs."""
     kernel = functools.partial(
         kernel, programs=knobs.shares, rows=knobs.rows, columns=knobs.columns
     )
@@ -228,8 +228,8 @@ def _score(values, sites, chosen, length, balance, path, knobs):
 
 
 def _tiles(n: int, knobs: Knobs) -> dict[str, int]:
-    """How much of a chain a program that scores a path takes at once."""
-    # A power of two, no thread without a site.
+    """How much of a chain is taken at once by a program that scores a path."""
+    # A power of two, so large that every thread has a site.
     tile = min(max(pl.next_power_of_2(n), 32 * _warps(n, knobs)), knobs.stride)
     return {"tile": tile, "block": _steps(n, knobs.block)}
 
@@ -240,7 +240,7 @@ def _steps(n: int, most: int) -> int:
 
 
 def _draws(n: int) -> int:
-    """How many sites to draw at once: what tuned chains take, and a few more."""
+    """How many sites to draw at once: slightly more than tuned chains need."""
     most = max(1.3 * n ** (2 / 3), 256 if n > 512 else 32)
     return pl.next_power_of_2(int(most))
 

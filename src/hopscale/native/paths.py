@@ -1,4 +1,4 @@
-"""In plain JAX: how likely a choice of sites was, and whether a proposal is accepted."""
+"""The probability of a choice of sites, and acceptance of proposals, in plain JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ def order_log_prob(
     balance: Balance,
     backwards: bool,
 ) -> Float[Array, ""]:
-    """Log-probability that sites without replacement are chosen in this order."""
+    """Log-probability that sites are chosen in this order, without replacement."""
     return scored_order(balancing.apply(balance, values), sites, chosen, length, backwards)
 
 
@@ -30,7 +30,7 @@ def scored_order(log_weights, sites, chosen, length, backwards: bool) -> Float[A
     rest = jax.nn.logsumexp(jnp.where(chosen, -jnp.inf, log_weights))
     along = jnp.where(counted, log_weights.at[sites].get(mode="clip"), -jnp.inf)
     left = jax.lax.cumlogsumexp(along, reverse=not backwards)
-    # A site without weight has probability 0, also where nothing else is left (-inf - -inf).
+    # A site without weight has probability 0, even if nothing else is left (-inf - -inf).
     steps = jnp.where(along == -jnp.inf, -jnp.inf, along - jnp.logaddexp(left, rest))
     return jnp.sum(jnp.where(counted, steps, 0.0))
 
@@ -57,11 +57,11 @@ def log_acceptance(
     log_forward: Float[Array, ""],
     log_backward: Float[Array, ""],
 ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
-    """The log of the ratio by which a proposal is accepted, and whether it was invalid.
+    """The log of the acceptance ratio of a proposal, and whether the proposal was invalid.
 
-    A proposal where the density is NaN or +inf, or whose way back is NaN, is rejected and
-    marked. One that leads to zero density, or that was drawn for want of sites with weight, is
-    rejected as any other.
+    A proposal at which the density is NaN or +inf, or whose reverse move has probability NaN, is
+    rejected and marked as invalid. A proposal of zero density, or one drawn only because no site
+    had weight, is an ordinary rejection.
     """
     impossible = log_prob_there == -jnp.inf
     invalid = ~(log_prob_there < jnp.inf) | ((log_backward != log_backward) & ~impossible)
@@ -86,20 +86,19 @@ def settle(
     order_log_prob=order_log_prob,
     repeated_log_prob=repeated_log_prob,
 ) -> tuple[Array, Array, Array, tuple[Array, ...]]:
-    """Score the way back from a proposal, and accept it or stay.
+    """Score the reverse move of a proposal, and accept the proposal or stay.
 
     Args:
         uniform: accept if it is below the acceptance ratio.
-        log_forward: log-probability of the way forth.
-        rest: log-probability of what the way back chooses beside its sites.
-        length, values, sites, chosen: of the way back, as `order_log_prob` takes them.
-        there, here: the arrays of the state proposed and of the present one, log-probabilities
-            first.
+        log_forward: log-probability of the forward move.
+        rest: log-probability of what the reverse move chooses besides its sites.
+        length, values, sites, chosen: of the reverse move, as `order_log_prob` takes them.
+        there, here: the arrays of the proposed and of the present state, log-probabilities first.
         path: "forwards", "backwards" or "repeated".
 
     Returns:
-        The log of the acceptance ratio, whether accepted, whether invalid; and the new state's
-        arrays.
+        The log of the acceptance ratio, whether the proposal was accepted, whether it was invalid,
+        and the arrays of the new state.
     """
     if path == "repeated":
         back = repeated_log_prob(values, sites, length, balance=balance)
@@ -110,7 +109,7 @@ def settle(
 
 
 def decide(uniform, log_forward, log_backward, there: tuple[Array, ...], here: tuple[Array, ...]):
-    """Accept a proposal or stay, given the log-probabilities of its way forth and its way back."""
+    """Accept a proposal or stay, given the log-probabilities of the forward and reverse moves."""
     log_ratio, invalid = log_acceptance(here[0], there[0], log_forward, log_backward)
     accepted = uniform < jnp.exp(log_ratio)
     new = jax.tree.map(lambda y, x: jnp.where(accepted, y, x), there, here)

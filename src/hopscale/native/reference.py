@@ -1,15 +1,15 @@
-"""The operations in plain JAX: what the kernels must agree with.
+"""The operations in plain JAX, with which the kernels must agree.
 
-Sites drawn *with* replacement by weight, in which one that has come before is passed over, are
-sites drawn without replacement, one after the other. So a choice of `length` sites takes hardly
-more than `length` draws, whatever N is; `race` says what bounds their number.
+Drawing sites *with* replacement by weight, and skipping those drawn before, amounts to drawing them
+without replacement, one after another. A choice of `length` sites therefore takes hardly more than
+`length` draws, whatever N is; `race` says what bounds their number.
 
-A draw takes two random words. A chain's sites stand in rows of `columns(n)`: site i in row
-i // columns, column i % columns. The first word chooses a column by its weight, the second a row
-of it. Down a column, at most 16 weights are summed one after the other, in floating point. Over
-the columns, sums are whole numbers, parts of about 2^31, which are the same in whatever order they
-are added. So implementations that compute a weight differently in its last bit draw the same
-sites, but where a level and a sum tie within that: about one draw in 10^6.
+A draw takes two random words. The sites of a chain are laid out in rows of `columns(n)`: site i is
+in row i // columns, column i % columns. The first word chooses a column by its weight, the second a
+row of that column. Down a column, at most 16 weights are summed in order, in floating point. Over
+the columns, sums are whole numbers, parts of about 2^31, which do not depend on the order of
+addition. Implementations that compute a weight differently in its last bit therefore draw the same
+sites, except where a level and a sum tie within that: about one draw in 10^6.
 """
 
 from typing import NamedTuple
@@ -75,28 +75,28 @@ def step_key(key: Key[Array, ""], step: Int[Array, ""], chain: Int[Array, ""]):
 
 
 def words(key: Key[Array, ""], *, count: int) -> Int[Array, " count"]:
-    """Random words."""
+    """`count` random words."""
     return jax.random.bits(key, (count,), jnp.uint32)
 
 
 ROWS = 16  # at most
-PARTS = 2.0**31 - 2.0**19  # the total weight in whole numbers: below 2^31 for all rounding
+PARTS = 2.0**31 - 2.0**19  # the total weight in whole numbers: below 2^31 despite rounding
 ROUNDS = 8
-CLOCKS = 0x72616365  # folded into the key for the clocks; rounds after the first follow on
+CLOCKS = 0x72616365  # folded into the key for the clocks; later rounds add their number
 
 
 def columns(n: int) -> int:
-    """How many columns n sites stand in: a power of two."""
+    """The number of columns for n sites: a power of two."""
     return max(128, 1 << (-(-n // ROWS) - 1).bit_length())
 
 
 def most_draws(wanted):
-    """The number of draws after which a round is over, whether it found `wanted` sites or not."""
+    """The number of draws after which a round ends, even if it has not found `wanted` sites."""
     return 2 * wanted + 32
 
 
 class Table(NamedTuple):
-    """Weights laid end to end. `usable` is false if they have no sum, or one that is not finite."""
+    """Cumulative weights. `usable` is false if their sum is not positive, or not finite."""
 
     upto: Float[Array, "rows columns"]
     edges: Int[Array, " columns"]
@@ -104,7 +104,7 @@ class Table(NamedTuple):
 
 
 def tabulate(log_weights: Float[Array, " n"]) -> Table:
-    """Sums down the columns, and whole sums over them."""
+    """Sums of weights down the columns, and their sums over the columns in whole numbers."""
     n = log_weights.size
     width = columns(n)
     weights = jnp.exp(log_weights - jnp.max(log_weights))
@@ -160,9 +160,9 @@ def race(
 ) -> tuple[Sites, Flags, Float[Array, ""]]:
     """`length` sites without replacement, in order, and the log-probability of that order.
 
-    Draws repeat endlessly where a few sites have most of the weight, or most sites are wanted.
-    So draws come in rounds: after `most_draws` of them, the next round draws by the weights of
-    the sites that are left. What `ROUNDS` rounds have not settled, a race of clocks does at once.
+    Draws repeat endlessly if a few sites have most of the weight, or if most sites are wanted. They
+    therefore come in rounds: after `most_draws` of them, the next round draws by the weights of the
+    remaining sites. If `ROUNDS` rounds are not enough, a race of clocks chooses the rest at once.
     """
     log_weights, n = balancing.apply(balance, values), values.size
     length = jnp.clip(length, 0, n).astype(jnp.int32)
@@ -184,7 +184,7 @@ def race(
     nobody = Chosen(jnp.zeros(n, jnp.int32), jnp.zeros(n, bool), jnp.int32(0))
     state = jnp.int32(0), jnp.bool_(True), nobody
     *_, so_far = jax.lax.while_loop(unfinished, one_round, state)
-    # A loop of at most one turn: under `vmap` it costs nothing if no chain needs it.
+    # A loop of at most one iteration: under `vmap` it costs nothing if no chain needs it.
     clock_key = jax.random.fold_in(key, CLOCKS)
     sites, chosen, _ = jax.lax.while_loop(
         lambda so_far: so_far.count < length,
@@ -220,7 +220,7 @@ def _draw_round(key, table: Table, length, so_far: Chosen) -> Chosen:
 
 
 def race_of_clocks(key: Key[Array, ""], log_weights, length, so_far: Chosen) -> Chosen:
-    """The sites left, in the order of exponential times -log(1 - v) / w.
+    """The remaining sites, in the order of exponential times -log(1 - v) / w.
 
     Sites without weight come last, in order.
     """
@@ -228,7 +228,7 @@ def race_of_clocks(key: Key[Array, ""], log_weights, length, so_far: Chosen) -> 
     v = uniform_numbers(jax.random.bits(key, (n,), jnp.uint32), log_weights.dtype)
     times = jnp.log(-jnp.log1p(-v)) - log_weights
     times = jnp.where(jnp.isnan(times), jnp.inf, times)
-    # By whether chosen first: a site without weight rings never, but before those already chosen.
+    # Chosen sites sort last: a site without weight never rings, but comes before those.
     order = jnp.lexsort((times, chosen)).astype(jnp.int32)
     place = count + jnp.arange(n, dtype=jnp.int32)
     kept = place < length
@@ -252,7 +252,7 @@ def repeated(
     log_weights, n = balancing.apply(balance, values), values.size
     table = tabulate(log_weights)
     sites = draw(table, jax.random.bits(key, (n, 2), jnp.uint32))
-    # Weights that cannot be summed: always the heaviest site.
+    # If weights cannot be summed: always the heaviest site.
     heaviest = jnp.argmax(jnp.where(jnp.isnan(log_weights), -jnp.inf, log_weights))
     sites = jnp.where(table.usable, sites, heaviest.astype(jnp.int32))
     return sites, flags(sites, length), scored_draws(log_weights, sites, length)

@@ -1,11 +1,11 @@
 """Sweeps over pairwise and Potts models in plain JAX, block by block: see `reference`.
 
 Sites of a block are drawn at once, given all others. The random numbers of a site belong to its
-position in the blocks, so that the order of drawing does not show.
+position in the blocks, so that results do not depend on the order of drawing.
 
-States have sites in front and may have chains behind, (n, *chains): all chains look up the same
-neighbours, and what they look up then lies side by side in memory. `jax.vmap` of one chain puts
-chains there.
+States have sites on the first axis and may have chains on the following ones, (n, *chains). All
+chains look up the same neighbours, whose states then lie side by side in memory. `jax.vmap` of one
+chain adds the axis of chains there.
 """
 
 import functools
@@ -17,12 +17,12 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 LEVELS = 2.0**31  # of a random number
 ALMOST = 2147483520.0  # the largest float32 below that
-UNROLLED = 16  # values, for which a loop over them is written out
-PADDING = 8  # entries of a table for one that counts: more, and sums by rows are cheaper
+UNROLLED = 16  # the most values for which a loop over them is unrolled
+PADDING = 8  # entries of a table for one that counts; beyond this, sums by rows are cheaper
 
 
 def side_by_side(varying: int):
-    """A decorator: `jax.vmap` puts chains behind sites, where they share all but some arguments.
+    """A decorator: `jax.vmap` puts chains after sites, if they share all but some arguments.
 
     Args:
         varying: how many of the first arguments, key and states among them, may differ by chain.
@@ -54,12 +54,12 @@ def side_by_side(varying: int):
 
 
 def _behind(array, size: int):
-    """The same for all of that number of chains."""
+    """The array, repeated for `size` chains on a last axis."""
     return jnp.broadcast_to(array[..., None], (*array.shape, size))
 
 
 def _flat(function, varying: int, settings, key, x, *more):
-    """Several axes of chains as one."""
+    """Call the function with several axes of chains as one."""
     chains = key.shape
     if len(chains) < 2:
         return function(key, x, *more, **settings)
@@ -89,7 +89,7 @@ def neighbour_sums(
 
 
 def _padded(n: int, entries: int, degree: int) -> bool:
-    """Whether a table of neighbours would be mostly empty: a few sites have very many."""
+    """Whether a table of neighbours would be mostly empty, because a few sites have very many."""
     return degree * n > PADDING * (entries + n)
 
 
@@ -123,20 +123,20 @@ def potts(x, field, start, neighbour, weight, *, degree: int):
     sums = neighbour_sums(jnp.arange(x.size), code, start, neighbour, weight, degree)
     energies = field + sums
     own = jnp.sum(jnp.where(present, energies, 0.0), axis=1)
-    # Each pair is seen from both of its ends.
+    # Each pair is counted from both of its ends.
     log_prob = jnp.sum(jnp.where(present, field + 0.5 * sums, 0.0))
     return log_prob, energies - own[:, None]
 
 
 def flip_chance(cost: Float[Array, "..."], metropolis: bool, keep: float) -> Float[Array, "..."]:
-    """The probability of flipping a spin, which takes `cost` from the log-probability."""
+    """The probability of flipping a spin, if this lowers the log-probability by `cost`."""
     if metropolis:
         return keep * jnp.exp(-jnp.maximum(cost, 0.0))
     return jax.nn.sigmoid(-cost)
 
 
 def flips(level: Int[Array, "..."], cost: Float[Array, "..."], metropolis: bool, keep: float):
-    """Whether spins are flipped, by random numbers below 2^31."""
+    """Whether spins are flipped, given random numbers below 2^31."""
     chance = jnp.minimum(flip_chance(cost, metropolis, keep) * LEVELS, ALMOST)
     return level < chance.astype(jnp.int32)
 
@@ -159,11 +159,11 @@ def spin_sweeps(
     keep: float,
     sweeps: int,
 ) -> tuple[Int[Array, "n *chains"], Float[Array, "*chains"]]:
-    r"""Sweeps of $\beta (\sum J s s + \sum h s) + \gamma \sum b s$; also what the first part gains.
+    r"""Sweeps of $\beta (\sum J s s + \sum h s) + \gamma \sum b s$; also the gain of the bracket.
 
     Args:
         base: b.
-        metropolis: by Metropolis steps, accepted with probability `keep` at most; else by Gibbs.
+        metropolis: Metropolis steps, accepted with probability `keep` at most; else Gibbs.
     """
 
     beta, gamma = jnp.asarray(beta)[None], jnp.asarray(gamma)[None]
@@ -184,17 +184,17 @@ def spin_sweeps(
 
 
 def _beside(numbers: Float[Array, " m"], values: Array) -> Float[Array, "m ..."]:
-    """Numbers of sites, for all chains that values have."""
+    """Numbers of sites, shaped to broadcast over the chains of `values`."""
     return numbers.reshape(numbers.shape + (1,) * (values.ndim - 1))
 
 
 def _by_chain(function, key: Key[Array, "*chains"]) -> Array:
-    """What a function gives for each key, the axis of chains last."""
+    """The results of a function for each key, with the axis of chains last."""
     return jax.vmap(function, out_axes=-1)(key) if key.ndim else function(key)
 
 
 def _swept(values, blocks, numbers, draw, sweeps: int, dtype):
-    """Sweeps block by block: the values of all sites, and what these gained.
+    """Sweeps block by block: the values of all sites, and their gains.
 
     Args:
         numbers: the random numbers of a sweep, given its number: one for each position.
@@ -205,7 +205,7 @@ def _swept(values, blocks, numbers, draw, sweeps: int, dtype):
 
     def block(carry, now):
         values, gain = carry
-        sites, number = now  # places that are left over have site n
+        sites, number = now  # padding has site n
         after, gained = draw(values, jnp.minimum(sites, n - 1), number)
         gain = gain + jnp.sum(jnp.where(_beside(sites < n, gained), gained, 0.0), axis=0)
         return (values.at[sites].set(after, mode="drop", unique_indices=True), gain), None
@@ -219,7 +219,7 @@ def _swept(values, blocks, numbers, draw, sweeps: int, dtype):
 def _levels(key: Key[Array, ""], shape: tuple[int, ...]) -> Int[Array, "blocks size"]:
     """Random numbers below 2^31 for all positions: eight bits, then the other 23.
 
-    A kernel draws the 23 only where the eight do not decide.
+    A kernel draws the 23 only if the eight do not decide.
     """
     positions = math.prod(shape)
     quarter = -(-positions // 4)
@@ -232,7 +232,7 @@ def _levels(key: Key[Array, ""], shape: tuple[int, ...]) -> Int[Array, "blocks s
 def value_chances(
     energy: Float[Array, "*sites values"], now: Int[Array, "*sites"], metropolis: bool, keep: float
 ) -> tuple[Float[Array, "*sites values"], Bool[Array, "*sites values"]]:
-    r"""The probability of going to each other value, and which value is not another.
+    r"""The probability of going to each other value, and which value is the present one.
 
     For weights $w_c$ with sum Z: $w_c / Z$ by Gibbs; $w_c / \max(Z - w_x, Z - w_c)$, times
     `keep`, by Metropolis, proposed in proportion to the weights of the other values.
@@ -262,7 +262,7 @@ def potts_sweeps(
     keep: float,
     sweeps: int,
 ) -> tuple[Int[Array, "n *chains"], Float[Array, "*chains"]]:
-    r"""Sweeps of $\beta (\sum J [x_i = x_j] + \sum h_i(x_i))$; also what the bracket gains."""
+    r"""Sweeps of $\beta (\sum J [x_i = x_j] + \sum h_i(x_i))$; also the gain of the bracket."""
     rows = (start, neighbour, weight, degree)
     small = field.shape[1] <= UNROLLED and not _padded(len(x), neighbour.size, degree)
     by = _draw_unrolled if small else _draw_by_axis
@@ -282,7 +282,7 @@ def potts_sweeps(
 
 
 def _draw_by_axis(x, sites, uniform, beta, field, rows, metropolis, keep):
-    """New values of some sites, and what these gain, by tables (sites, values)."""
+    """New values of some sites, and their gains, with tables (sites, values)."""
     if x.ndim > 1:
         one = functools.partial(
             _draw_by_axis, field=field, rows=rows, metropolis=metropolis, keep=keep
@@ -308,11 +308,11 @@ def _draw_unrolled(x, sites, uniform, beta, field, rows, metropolis, keep):
 
 
 def draw_value(energy, here, uniform, beta, metropolis: bool, keep: float):
-    """New values of some sites, given the energy of each value, and what these gain.
+    """New values of some sites, given the energy of each value, and their gains.
 
     Args:
         energy: an array of all sites for each value.
-        here: the values they have.
+        here: their present values.
     """
     columns = range(len(energy))
     largest = functools.reduce(jnp.maximum, energy)
@@ -335,7 +335,7 @@ def draw_value(energy, here, uniform, beta, metropolis: bool, keep: float):
 
 
 def _neighbours(sites: Int[Array, " m"], x: Int[Array, " n"], start, neighbour, weight, degree):
-    """The values of each site's neighbours, and their couplings: 0 where there are fewer."""
+    """The values of each site's neighbours, and their couplings, padded with 0."""
     if not neighbour.size:
         found = x[sites][:, None]
         return found, jnp.zeros(found.shape, weight.dtype)

@@ -1,7 +1,7 @@
 """Sites of several values in plain JAX: see `reference`.
 
-Which site first, then which value: a site's weight is the sum of g(ratio) over the values it could
-take instead. All sites need that sum; only sites that were chosen draw a value.
+A site is chosen first, then its value. A site's weight is the sum of g(ratio) over the values it
+could take instead. All sites need that sum; only sites that were chosen draw a value.
 """
 
 import functools
@@ -14,8 +14,8 @@ from hopscale import balance as balancing
 from hopscale.balance import Balance
 
 DRAWN_TOGETHER = 128  # values; sites beyond those chosen cost nothing
-UNROLLED = 16  # values, for which a loop over them is written out
-VALUES = 0x76616C75  # folded into the key for the first block of draws; others follow on
+UNROLLED = 16  # the most values for which a loop over them is unrolled
+VALUES = 0x76616C75  # folded into the key, plus the number of the block of draws
 LARGE = 80.0  # a log-ratio beyond which g = t / (t + 1) is 1 to rounding
 
 Values = Int[Array, " n"]
@@ -25,8 +25,8 @@ Table = Float[Array, "n values"]
 def value_totals(ratios: Table, here: Values, *, balance: Balance) -> Float[Array, " n"]:
     r"""The log of the summed weights of each site's other values; small ones are not lost.
 
-    For g = t / (t + 1) one exponential an entry and one logarithm a site do, with
-    $t / (t + 1) = e^m \cdot e^{r - m} / (1 + e^{r})$ and m at most 0.
+    For g = t / (t + 1), one exponential per entry and one logarithm per site suffice, by
+    $t / (t + 1) = e^m \cdot e^{r - m} / (1 + e^{r})$ with m at most 0.
     """
     present = jnp.arange(ratios.shape[1])[None, :] == here[:, None]
     if balance != "barker" or ratios.shape[1] > UNROLLED:
@@ -84,7 +84,7 @@ def _by_weight(uniform: Float[Array, " m"], log_weights: Float[Array, "m s"]) ->
     top = jnp.max(log_weights, axis=1, keepdims=True)
     total = jnp.cumsum(jnp.exp(log_weights - jnp.where(jnp.isfinite(top), top, 0.0)), axis=1)
     beyond = total > (uniform * total[:, -1])[:, None]
-    # Where rounding leaves none beyond, and where nothing has weight: the heaviest.
+    # If rounding leaves none beyond, or nothing has weight: the heaviest.
     found = jnp.where(beyond[:, -1], jnp.argmax(beyond, axis=1), jnp.argmax(log_weights, axis=1))
     return found.astype(jnp.int32)
 

@@ -1,6 +1,5 @@
 """What a run returns, and when not to trust it.
 
-- `run`: `Run`; `statistic`: one recorded number; `tempering`: what parallel tempering found.
+- `run`: `Run`; `statistic`: one recorded number; `tempering`: results of parallel tempering.
 - `advice`: the warnings.
-- `tables`: how all of it prints.
 """

@@ -1,4 +1,4 @@
-"""When a run should not be trusted: one sentence each, with what to do."""
+"""Warnings that a run should not be trusted: one sentence each, with what to do."""
 
 from typing import TYPE_CHECKING
 
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
     from hopscale.results.statistic import Statistic
 
 R_HAT = 1.01
-MEASURED_DRAWS = 10  # effective, of a chain by itself: enough to say how its mean varies
-# What R-hat^2 - 1 may be in units of what chance gives. On the paper's targets it is 0.9 to 2.1
-# where chains mix and 5.7 or more where they do not: inside chains, e is overestimated.
+MEASURED_DRAWS = 10  # effective draws of each chain: enough to tell how its mean varies
+# The largest R-hat^2 - 1 that chance may explain, in units of what chance gives. On the paper's
+# targets it is 0.9 to 2.1 where chains mix and 5.7 or more where they do not: e, measured within
+# chains, is overestimated.
 CHANCE = 2.5
 EFFECTIVE_DRAWS = 400  # of all chains together
-SCALE_DRIFT = 0.1  # relative change over the last half of warm-up that is too much
+SCALE_DRIFT = 0.1  # the largest relative change allowed over the last half of warm-up
 RATE_GAP = 0.05  # between the acceptance of the draws and the rate the tuner aimed at
-LOST_DIGITS = 0.02  # of a log-density: what rounding may take from it
+LOST_DIGITS = 0.02  # the largest rounding error allowed in a log-density
 ROUND_TRIPS = 100  # of all chains together
 REJECTED = 0.9  # of swaps between neighbouring levels
-SETTLED_DRAWS = 50  # effective, of a chain by itself: it has seen what it can reach
-TOO_FEW_DRAWS = 8  # of a trace, to say anything
-STANDSTILL = 0.01  # of proposals accepted: next to none
+SETTLED_DRAWS = 50  # effective draws of each chain: it has seen what it can reach
+TOO_FEW_DRAWS = 8  # entries of a trace: fewer say nothing
+STANDSTILL = 0.01  # an acceptance rate that counts as none
 
 
 def advice(run: "Run") -> tuple[str, ...]:
-    """The warnings of a run; none where all is well."""
+    """The warnings of a run; none if all is well."""
     parts = (_stuck, _invalid, _precision, _scale, _tempering, _mixing)
     return (*run.cautions, *(sentence for part in parts for sentence in part(run)))
 
@@ -52,7 +53,7 @@ def _stuck(run: "Run"):
 
 
 def _fixed_sum(run: "Run") -> str:
-    """What to do where nothing is accepted because the number of ones may not change."""
+    """What to do if nothing is accepted because the number of ones may not change."""
     ones = np.asarray(run.last).reshape(run.chains, -1).sum(axis=1)
     inside = 0 < ones[0] < run.target.num_sites
     swaps = isinstance(getattr(run.kernel, "kernel", run.kernel), Swap)
@@ -89,7 +90,7 @@ def _why(run: "Run") -> str:
 
 
 def _precision(run: "Run"):
-    """Differences of large log-densities, rounded before they are taken."""
+    """Warn of large log-densities, which are rounded before their differences are taken."""
     resolution = abs(run.statistics["log_prob"].mean) * np.finfo(run.target.dtype).eps
     if resolution > LOST_DIGITS and _takes_differences(run):
         remedy = "Use"
@@ -116,7 +117,7 @@ def _swept(target: Target) -> bool:
 
 
 def _own_density(target: Target) -> bool:
-    """Whether the density was written by the user, in part at least."""
+    """Whether the density was written by the user, at least in part."""
     if isinstance(target, Derived):
         return any(map(_own_density, target.parts))
     ours = type(target).__module__.startswith(("hopscale.targets.", "hopscale.models."))
@@ -139,7 +140,7 @@ def _scale(run: "Run"):
                 'Log-ratios that mislead do this: try ratios="exact", another balancing function, '
                 "or hs.RWM()."
             )
-        if np.any(run.distance_by_chain):  # else it was said of chains that never moved
+        if np.any(run.distance_by_chain):  # else the warning about chains that never moved says it
             reason += _fixed_sum(run)
         yield (
             f"The scale is at its smallest, {scales.low:g}, and only {run.acceptance:.1%} of "
@@ -156,13 +157,13 @@ def _scale(run: "Run"):
 
 
 def _found_rate(run: "Run", best: float) -> float:
-    """The acceptance rate at the end of warm-up, where the tuner found it itself."""
+    """The acceptance rate at the end of warm-up, if the tuner found it itself."""
     accept_prob = run.warmup_history.get("accept_prob", np.zeros(0))
     return float(accept_prob[-(len(accept_prob) // 4) :].mean()) if len(accept_prob) > 8 else best
 
 
 def _drift(history: np.ndarray) -> float:
-    """How much the scale changed from the third to the last quarter of warm-up, relatively."""
+    """The relative change of the scale from the third to the last quarter of warm-up."""
     quarter = len(history) // 4
     if quarter < 2:
         return 0.0
@@ -171,7 +172,7 @@ def _drift(history: np.ndarray) -> float:
 
 
 def _tempering(run: "Run"):
-    """Levels that are too few, states that do not travel."""
+    """Warn of too few levels, or of states that do not travel between them."""
     found = run.tempering
     if found is None or not run.num_draws:
         return
@@ -192,7 +193,7 @@ def _tempering(run: "Run"):
 
 def _disagreement(run: "Run", worst: "Statistic") -> str:
     """Why R-hat is high, and what to do."""
-    digits = 4 if worst.r_hat < 1.1 else 3  # enough to see that it is above
+    digits = 4 if worst.r_hat < 1.1 else 3  # enough to show that it is above the limit
     found = f"R-hat of {worst.name} is {worst.r_hat:.{digits}g}, above {R_HAT}: "
     if run.tempering is not None:
         return found + "chains differ still. Draw longer: run.extend(draws)."
@@ -210,12 +211,13 @@ def _disagreement(run: "Run", worst: "Statistic") -> str:
 
 
 def disagrees(run: "Run", statistic: "Statistic") -> bool:
-    r"""Whether R-hat is too high for chains that tell the same story.
+    r"""Whether R-hat is too high for chains that agree.
 
-    The means of half-chains, worth e / 2 draws each, vary by 2 / e of the variance, so R-hat is
-    about $\sqrt{1 + 2 / e}$ where all is well: above 1.01 for chains worth fewer than 100 draws,
-    however many there are. Chance explains that much if warm-up was long enough to forget the
-    start. e is measured inside chains, so that chains with means of their own do not lower it.
+    The means of half-chains, worth e / 2 draws each, vary by 2 / e of the variance. R-hat is
+    therefore about $\sqrt{1 + 2 / e}$ when all is well: above 1.01 for chains worth fewer than 100
+    draws, however many chains there are. Chance explains that much if warm-up was long enough to
+    forget the start. e is measured within chains, so that chains with different means do not lower
+    it.
     """
     forgotten = statistic.ess * min(1.0, run.warmup / run.num_draws) >= MEASURED_DRAWS
     by_chance = forgotten and statistic.r_hat**2 - 1.0 <= CHANCE * 2.0 / statistic.ess
@@ -223,7 +225,7 @@ def disagrees(run: "Run", statistic: "Statistic") -> bool:
 
 
 def chains_agree(run: "Run") -> bool:
-    """Whether the chains of a run tell the same story, of every statistic."""
+    """Whether the chains of a run agree in every statistic."""
     return not any(disagrees(run, s) for s in _traced(run))
 
 

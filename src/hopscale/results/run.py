@@ -22,7 +22,7 @@ from hopscale.targets.ratios import has_choice
 from hopscale.tune import Tuner
 
 MAIN = "hamming"  # the statistic whose effective sample size a run reports, as the paper does
-WRITTEN_OUT = 64  # entries of an array, at most, that stand in Python to paste
+WRITTEN_OUT = 64  # the most entries of an array that are written out in Python to paste
 
 
 class ConvergenceWarning(UserWarning):
@@ -31,13 +31,13 @@ class ConvergenceWarning(UserWarning):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """The draws' statistics, and how they were made.
+    """The statistics of the draws, and how they were made.
 
     Attributes:
-        scale: the frozen R, one number or one for each chain; None for kernels without.
+        scale: the frozen R, one number or one for each chain; None for kernels without a scale.
         statistics: by name: "log_prob", "hamming" (distances to random states), and what was
             asked for in `record`.
-        recorded: what recorders asked for in `record` found, by name.
+        recorded: the results of recorders asked for in `record`, by name.
         draws: kept states, of shape (chains, kept, *shape); None unless asked for.
         last: the state of each chain after the last step.
         warmup_history, history: the mean over chains of "accept_prob", "distance", "invalid" and
@@ -47,7 +47,7 @@ class Run:
         evaluations: how often the target was evaluated, over all chains.
         interrupted: whether Ctrl-C cut the run short.
         cautions: warnings from before the first step.
-        reason: why this kernel was chosen; empty where it was given.
+        reason: why this kernel was chosen; empty if it was given.
     """
 
     target: Target
@@ -106,12 +106,12 @@ class Run:
 
     @property
     def ejd(self) -> float:
-        """Expected jump distance: mean Hamming distance moved a step, rejections counted as 0."""
+        """Expected jump distance: mean Hamming distance moved per step, rejections counted as 0."""
         return float(self.distance_by_chain.mean())
 
     @property
     def ess(self) -> float:
-        """Effective sample size a chain, of the Hamming distance to a random state."""
+        """Effective sample size per chain, of the Hamming distance to a random state."""
         return self.statistics[MAIN].ess
 
     @property
@@ -132,7 +132,7 @@ class Run:
 
     @property
     def ratios(self) -> str | None:
-        """Which log-ratios steps were chosen by; None if by none, or if the target has one kind."""
+        """The kind of log-ratios used; None if none were, or if the target has only one kind."""
         return self.target.ratios if self.kernel.informed and has_choice(self.target) else None
 
     @property
@@ -147,7 +147,7 @@ class Run:
 
     @property
     def tempering(self) -> TemperingResult | None:
-        """How parallel tempering went; None without it."""
+        """The results of parallel tempering; None without it."""
         return self.recorded.get(tempering.NAME)
 
     def extend(self, draws: int, **options: Any) -> "Run":
@@ -156,14 +156,15 @@ class Run:
         Args:
             draws: how many more.
             **options: `progress`, `checkpoint`, `chunk` and `devices`, as for `hs.sample`. Without
-                `devices` it goes on where it ran, and a run from a file on JAX's default device.
+                `devices` the run continues where it ran, or on JAX's default device if it was
+                loaded from a file.
         """
         from hopscale.runs import run as running
 
         return running.extend(self, draws, **options)
 
     def save(self, path, overwrite: bool = False) -> None:
-        """Write the run to a file, from which `hs.load` reads it and it can go on."""
+        """Write the run to a file, from which `hs.load` can read it and continue it."""
         from hopscale.runs import saving
 
         saving.save(self, path, overwrite)
@@ -255,17 +256,17 @@ class Run:
         return plot.run(self)
 
     def to_arviz(self):
-        """The run as ArviZ data: InferenceData before ArviZ 1.0, a DataTree since.
+        """The run as ArviZ data: InferenceData before ArviZ 1.0, a DataTree from 1.0 on.
 
         - `posterior`: the kept states, as `x`, with the statistics of the same draws; without kept
           states, the statistics of all draws. `draw` is the number of the draw.
         - `sample_stats`: `lp` and `energy` of each draw, and the acceptance rate, distance and
-          scale of its step, on average over chains.
-        - `warmup_sample_stats`: the same along warm-up.
+          scale of its step, averaged over chains.
+        - `warmup_sample_stats`: acceptance rate, distance and scale during warm-up.
         - `statistics`: in runs of more than 16,384 draws that kept states, the statistics, averaged
           over blocks of draws.
 
-        `run.to_arviz().to_netcdf("run.nc")` writes a file of it.
+        `run.to_arviz().to_netcdf("run.nc")` writes it to a file.
         """
         from hopscale.adapters.arviz import to_arviz
 
@@ -284,12 +285,12 @@ def history_by_name(values: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def describe(kernel: Kernel, to_paste: bool = False) -> str:
-    """A kernel as its user would write it; settings of keyword only are named if changed.
+    """A kernel as its user would write it; keyword-only settings appear only if changed.
 
     Args:
         kernel: what to describe.
-        to_paste: as Python that makes the kernel, where `hs` is hopscale. A long array or a lambda
-            is a variable there, by the name of the setting.
+        to_paste: as Python that makes the kernel, with hopscale as `hs`. A long array or a lambda
+            becomes a variable with the name of the setting.
     """
     settings = []
     for field in dataclasses.fields(kernel):
@@ -302,7 +303,7 @@ def describe(kernel: Kernel, to_paste: bool = False) -> str:
         elif isinstance(value, jax.Array | np.ndarray):
             short = to_paste and value.size <= WRITTEN_OUT
             text = str(np.asarray(value).tolist() if short else f"array{list(value.shape)}")
-        if to_paste and text.startswith(("array[", "<")):  # no Python, as a lambda's name
+        if to_paste and text.startswith(("array[", "<")):  # not Python, such as a lambda's name
             text = field.name
         settings.append(f"{field.name}={text}")
     ours = to_paste and type(kernel).__module__.startswith("hopscale.")
@@ -322,7 +323,7 @@ def _tempering_rows(found: TemperingResult, draws: int):
 
 
 def _with_error(by_chain: np.ndarray) -> str:
-    """The mean over chains, with its standard error where there are several."""
+    """The mean over chains, with its standard error if there are several."""
     mean = f"{by_chain.mean():.4g}"
     if by_chain.size < 2:
         return mean

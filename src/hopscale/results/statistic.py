@@ -1,4 +1,4 @@
-"""A number recorded at every draw of every chain: its mean, and how far that can be trusted."""
+"""A number recorded at every draw of every chain: its mean, and how accurate that is."""
 
 import dataclasses
 from functools import cached_property
@@ -8,13 +8,13 @@ import numpy as np
 from hopscale import diagnostics
 from hopscale.engine.pages import average
 
-RANKED_ENTRIES = 2**19  # of a trace that are ranked at most: longer ones are averaged in blocks
+RANKED_ENTRIES = 2**19  # the most entries that are ranked: longer traces are averaged in blocks
 RANKED_GRID = 2.0**-8  # standard deviations within which two entries are ranked as equal
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistic:
-    """A number for each chain and draw, and how well its mean is defined.
+    """A number for each chain and draw, and the accuracy of its mean.
 
     Attributes:
         trace: its history, of shape (chains, blocks), each entry the mean of `block` draws (1 in
@@ -55,7 +55,7 @@ class Statistic:
 
     @cached_property
     def ess_total(self) -> float:
-        """Effective sample size of all chains together: small where they disagree."""
+        """Effective sample size of all chains together: small if they disagree."""
         return diagnostics.mean_ess(self.trace, self.block, self.variance_by_chain)
 
     @cached_property
@@ -64,8 +64,8 @@ class Statistic:
         trace = self.trace
         while trace.size > RANKED_ENTRIES and trace.shape[1] >= 512:
             trace = average(trace[:, : trace.shape[1] // 2 * 2].T, 2).T
-        # Equal log-densities differ by what updates rounded off, in each chain by another amount:
-        # ranks would take that for chains that disagree.
+        # Rounding errors of updates make equal log-densities differ, by another amount in each
+        # chain. Ranks would take that for chains that disagree.
         with np.errstate(invalid="ignore"):
             grid = RANKED_GRID * trace.std(dtype=np.float64) if trace.size else 0.0
         return diagnostics.r_hat(np.round(trace / grid) if grid > 0 else trace)

@@ -1,4 +1,4 @@
-"""How parallel tempering went."""
+"""Results of parallel tempering."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,25 +12,25 @@ from hopscale.record import Recorder
 from hopscale.target import Target
 from hopscale.tune.ladder import barriers
 
-NAME = "tempering"  # under which a run's recorder has it
+NAME = "tempering"  # of the recorder in a run
 MOST_LEVELS = 128
 FEWEST_LEVELS = 3
 
 
 class TemperingResult(NamedTuple):
-    r"""How parallel tempering went, over all draws.
+    r"""Results of parallel tempering, over all draws.
 
     Attributes:
-        betas: of the levels, from 0, the reference, to 1, the target.
+        betas: inverse temperatures of the levels, from 0, the reference, to 1, the target.
         scales: of the kernel at each level; NaN at the reference, which is drawn exactly.
         rejections: how often each pair of neighbours rejects a swap, on average.
-        barrier: the communication barrier, the sum of rejections. With L levels, all equally far
-            apart, a chain makes a round trip in about $2 + 2 L r / (1 - r)$ steps; twice the
-            barrier, and one, is a good number of levels.
+        barrier: the communication barrier, the sum of rejections. With L levels, all with the same
+            rejection rate r, a chain makes a round trip in about $2 + 2 L r / (1 - r)$ steps. Twice
+            the barrier plus one is a good number of levels.
         round_trips: how often a state of the reference reached the target and came back to the
             reference, over all chains.
-        log_z: the logarithm of the sum of the target's density over all states, in nats: its
-            constant. Bridge estimates between neighbours (Bennett, 1976), added up.
+        log_z: the log of the normalising constant, which is the sum of the target's density over
+            all states, in nats: bridge estimates between neighbours (Bennett, 1976), added up.
         log_z_error: its standard error, by leaving out one chain at a time; NaN for one chain.
     """
 
@@ -72,7 +72,7 @@ class TemperingResult(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """Sums over draws, and what adding to them has rounded off."""
+    """Sums over draws, and the rounding errors of these sums."""
 
     total: Any  # (chains, 3, pairs): swap_prob, forward, backward
     lost: Any
@@ -86,7 +86,7 @@ class Swaps(Recorder):
     """Swaps, round trips and log Z of a tempered run.
 
     Attributes:
-        levels: how many.
+        levels: the number of levels.
     """
 
     levels: int = eqx.field(static=True)
@@ -136,7 +136,7 @@ class Swaps(Recorder):
 
 
 def _log_z(forward: np.ndarray, backward: np.ndarray, guess: np.ndarray) -> tuple[float, float]:
-    """log Z and its error, from the means of each chain: the jackknife over chains."""
+    """log Z from the means of each chain, and its error by the jackknife over chains."""
 
     def estimate(forward, backward):
         return np.sum(guess + np.log(forward) - np.log(backward), axis=-1)
@@ -151,6 +151,6 @@ def _log_z(forward: np.ndarray, backward: np.ndarray, guess: np.ndarray) -> tupl
 
 
 def levels_for(rejections: Any) -> int:
-    """Twice the barrier and one: where round trips for the work are most (Syed et al., 2022)."""
+    """Twice the barrier plus one, for the most round trips per unit of work (Syed et al., 2022)."""
     barrier = float(jnp.sum(barriers(jnp.asarray(rejections))))
     return int(np.clip(np.ceil(2 * barrier) + 1, FEWEST_LEVELS, MOST_LEVELS))

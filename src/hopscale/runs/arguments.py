@@ -1,4 +1,4 @@
-"""What a user passes to `sample`: what was needed, what came, what to do."""
+"""Checks of arguments of `sample`: errors say what was needed, what was given and what to do."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ from hopscale.targets.ratios import STATES
 from hopscale.tune import Tuner
 from hopscale.validate import InvalidDensityError, array, count, instance, kind_of
 
-ATTEMPTS = 100  # at a state of positive density for a chain to start from
+ATTEMPTS = 100  # to find a state of positive density for a chain to start from
 MOST_STEPS = 2**31 - 2**12  # step numbers are 32-bit integers
 
 
@@ -44,7 +44,7 @@ def check(target: Any, kernel: Any, scale: Any, chains, warmup, draws, chunk) ->
 
 
 def chosen(kernel: Any, sampler: Any) -> Any:
-    """The kernel, by either of its two names."""
+    """The kernel, given by either of its two names."""
     if kernel is not None and sampler is not None:
         raise TypeError("kernel and sampler are two names for one argument; give one of them.")
     return sampler if kernel is None else kernel
@@ -64,7 +64,7 @@ def thinning(keep: Any, draws: int) -> int | None:
 
 
 def devices(given: Any, chains: int) -> Devices:
-    """The devices that share the chains out; none for None, JAX's default."""
+    """The devices over which chains are divided; empty for None, JAX's default."""
     if given is None:
         return ()
     listed = tuple(given) if isinstance(given, list | tuple) else (given,)
@@ -98,14 +98,14 @@ def _divisor(number: int, most: int) -> int:
 
 
 def random_states(target: Target, number: int, key: Key[Array, ""]) -> np.ndarray:
-    """States in which all values are equally likely: by NumPy, which has nothing to compile."""
+    """States in which all values are equally likely, drawn by NumPy, which compiles nothing."""
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     below, shape = np.asarray(target.num_states_by_site), (number, *target.shape)
     return generator.integers(0, below, shape, target.state_dtype)
 
 
 def for_attempt(key: Key[Array, ""], attempt: int) -> Key[Array, ""]:
-    """The key of attempt number n at a starting state: that of the first is the key itself."""
+    """The key of this attempt at a starting state; the first attempt uses the key itself."""
     return jax.random.fold_in(key, attempt) if attempt else key
 
 
@@ -137,7 +137,7 @@ def initial_states(
 def states_to_compare(
     target: Target, kernel: Kernel, init: Any = None, chains: int = STATES
 ) -> State:
-    """Where log-ratios are compared: at the starting states given, else at some of no seed."""
+    """States at which log-ratios are compared: those given, else some from a fixed key."""
     number = STATES if init is None else chains
     return initial_states(target, kernel, number, init, jax.random.key(0))
 
@@ -145,12 +145,13 @@ def states_to_compare(
 def begin_where_possible(
     begin: Callable[[State], Chains], x: State, others: Callable[[int], State] | None
 ) -> Chains:
-    """Chains at their first states: at others, if there are, where the density is zero.
+    """Start chains at their first states, or at others if the density is zero there.
 
     Args:
         begin: evaluates first states.
-        others: by the number of the attempt. Chains for which all are impossible begin where
-            other chains do.
+        x: the first states.
+        others: other states, given the number of an attempt; None: there are no others. Chains
+            whose states all have zero density begin where other chains do.
     """
     chains = begin(x)
     for attempt in range(1, ATTEMPTS + 1):
@@ -164,7 +165,7 @@ def begin_where_possible(
 
 
 def _of_possible_chains(x: State, zero: np.ndarray) -> np.ndarray:
-    """States of the chains that have possible ones, in turns."""
+    """For each chain, the state of a chain that has positive density, taken in turn."""
     possible_first = np.argsort(zero, axis=-1, kind="stable")
     number = np.maximum(np.sum(~zero, axis=-1, keepdims=True), 1)
     chosen = np.take_along_axis(possible_first, np.arange(zero.shape[-1]) % number, axis=-1)
@@ -218,7 +219,7 @@ def finite_start(chains: ChainState, target: Target, given: bool = True) -> None
 
 
 def _of_others(log_ratios: np.ndarray, x: np.ndarray, target: Target) -> np.ndarray:
-    """The log-ratios of values other than the one that a site has."""
+    """The log-ratios of each site's other values; -inf at its present value."""
     if target.num_states == 2:
         return log_ratios
     each = log_ratios.reshape(*x.shape, target.num_states)
@@ -226,7 +227,7 @@ def _of_others(log_ratios: np.ndarray, x: np.ndarray, target: Target) -> np.ndar
 
 
 def all_invalid(proposals: int, offender: np.ndarray | None) -> NoReturn:
-    """Raise because no proposal could be judged."""
+    """Raise because every proposal was invalid."""
     raise InvalidDensityError(
         f"the log-density or its ratios were NaN or +inf at all {proposals:,} proposals, first at "
         f"{_shown(np.asarray(offender))}. Check target.evaluate at that state."

@@ -1,4 +1,4 @@
-"""Which kernel here? All that could do, for the same time each."""
+"""Comparison of the kernels that could sample a target, each for the same time."""
 
 import dataclasses
 import io
@@ -24,22 +24,22 @@ from hopscale.target import Target
 from hopscale.targets.clamp import as_rbm
 from hopscale.targets.sweep import PairSweep
 
-PILOT = 64  # steps that tell how long one takes
+PILOT = 64  # steps to measure how long one takes
 WARMUP_SHARE = 0.25  # of the time
 FEWEST, MOST = 50, 5_000  # steps of warm-up
 EVALUATED = 512  # evaluations of a sweep without pairs or blocks, at most
-FEW = 32  # draws of each chain, too few to say anything
+FEW = 32  # draws of each chain: fewer say nothing
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """How a kernel did.
+    """The result of one kernel.
 
     Attributes:
         ess: effective draws of all chains together, of the worst statistic, whose name is `worst`.
-        ess_per_second: of drawing alone.
-        ess_per_second_all: warm-up included; compilation is not.
-        agree: whether its chains tell the same story, by the rule of a run's own warnings.
+        ess_per_second: effective draws per second of drawing alone.
+        ess_per_second_all: the same with warm-up included; compilation is not.
+        agree: whether its chains agree, by the rule of a run's own warnings.
     """
 
     kernel: Kernel
@@ -61,7 +61,7 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Kernels on one target, the best first, and what follows from it in a sentence."""
+    """Kernels compared on one target, the best first, with the conclusion in a sentence."""
 
     target: Target
     candidates: tuple[Candidate, ...]
@@ -79,7 +79,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """What to use here, as Python to paste, and how sure that is."""
+        """Which kernel to use, as Python to paste, and how certain the choice is."""
         best, name = self.best, describe(self.best.kernel, to_paste=True)
         if not best.reliable:
             return (
@@ -165,14 +165,14 @@ def compare(
 ) -> Comparison:
     """Run the kernels that could sample a target, and say which to use.
 
-    Each has the same time, a quarter of it for warm-up. What counts is the number of effective
-    draws a second, of all chains together, of the statistic for which there are fewest.
+    Each kernel has the same time, a quarter of it for warm-up. Kernels are ranked by effective
+    draws per second, of all chains together, for the statistic with the fewest.
 
     Args:
         target: what to sample.
-        seconds: for each kernel, compilation not counted.
-        kernels: None: LBP, GWG, RWM, and sweeps where these are not hopeless.
-        chains: side by side.
+        seconds: time for each kernel, not counting compilation.
+        kernels: the kernels to compare. None: LBP, GWG, RWM, and sweeps if they are feasible.
+        chains: the number of chains, run side by side.
         key: a seed or a JAX key.
     """
     validate.instance("target", target, Target, "hs.Bernoulli(p)")
@@ -189,7 +189,7 @@ def compare(
 
 
 def place(one: Candidate) -> tuple[bool, float]:
-    """The order: by effective draws a second, and behind, by R-hat, those that are not reliable."""
+    """The sort key: by effective draws per second, then unreliable ones by R-hat."""
     if one.reliable:
         return False, -one.ess_per_second
     return True, math.inf if math.isnan(one.r_hat) else one.r_hat
@@ -208,7 +208,7 @@ def candidates(target: Target) -> list[Kernel]:
 
 
 def _timed(target: Target, kernel: Kernel, seconds: float, chains: int, key) -> Candidate:
-    """A run of about that many seconds."""
+    """The result of a run of about this many seconds."""
 
     def run(warmup: int, draws: int, most: float | None) -> Run:
         plan = Plan.of([target], kernel, [key], [None], chains, warmup, draws)

@@ -1,7 +1,7 @@
-"""The host's side of anything long: chunks, progress, time limit, stopping, saving.
+"""The host's side of any long job: chunks, progress, time limit, stopping, saving.
 
-The device runs a chunk of steps at a time; in between, `drive` shows progress, saves, and sees
-whether it was asked to stop. A job's result never depends on the chunks.
+The device runs a chunk of steps at a time. Between chunks, `drive` shows progress, saves, and
+checks whether it was asked to stop. A job's result never depends on the chunks.
 """
 
 import signal
@@ -24,14 +24,14 @@ from rich.progress import (
 from hopscale.runs.notebook import NotebookBar, in_notebook
 
 FIRST_CHUNK = 8
-GROWTH = 8.0  # of a chunk over the one before, at most
+GROWTH = 8.0  # the largest ratio of a chunk to the one before
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, or SIGTERM, stopped a long call in order; nothing done until then is lost.
+    """Ctrl-C or SIGTERM stopped a long call in an orderly way; nothing done until then is lost.
 
     Attributes:
-        partial: what the call would have returned, as far as it came; None if it had nothing yet.
+        partial: what the call would have returned, as far as it got; None if it had nothing yet.
     """
 
     def __init__(self, message: str, partial: Any = None):
@@ -40,7 +40,7 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def run(self) -> Any:
-        """The partial run, where it was `hs.sample` that was stopped."""
+        """The partial run, if `hs.sample` was stopped."""
         return self.partial
 
 
@@ -54,7 +54,7 @@ class Job(Protocol):
 
     @property
     def at(self) -> tuple[str, int]:
-        """The present phase, and how many of its steps are done."""
+        """The current phase, and how many of its steps are done."""
         ...
 
     def room(self) -> int:
@@ -85,15 +85,15 @@ def drive(
     Args:
         job: what to run.
         seconds: how long a chunk should take.
-        chunk: steps of a chunk, instead.
+        chunk: steps of a chunk, in place of `seconds`.
         first_chunk: steps of the first chunk, before it is known how long one takes.
-        progress: show a bar where there is a terminal or a notebook.
-        minutes: stop after that long; at least one chunk is taken.
+        progress: show a progress bar in a terminal or a notebook.
+        minutes: stop after this many minutes; at least one chunk is taken.
         save: called every `save_seconds`, and when the job stops.
         tell: called after each chunk with its steps; False stops the job.
 
     Returns:
-        "done"; or what ended it: "interrupted" (Ctrl-C, SIGTERM), "time" or "told".
+        "done", or what stopped the job: "interrupted" (Ctrl-C, SIGTERM), "time" or "told".
     """
     began = saved = time.perf_counter()
     size, outcome = first_chunk, "done"
@@ -123,7 +123,7 @@ def drive(
 
 
 class Watch:
-    """Shows how far each phase is, and knows whether the run was asked to stop."""
+    """Shows the progress of each phase, and records whether the run was asked to stop."""
 
     def __init__(self, bar: Progress | NotebookBar | None, phases: Mapping[str, int]):
         self.stopped = False
@@ -139,14 +139,14 @@ class Watch:
                     )
 
     def show(self, phase: str, done: int, status: Callable[[], Mapping[str, float]]) -> None:
-        """Draw the bar again, at most once a second: drawing takes milliseconds.
+        """Redraw the bar, at most once a second because drawing takes milliseconds.
 
-        Called between chunks of steps, never inside.
+        It is called between chunks of steps, never within one.
         """
         if self._bar is None:
             return
         task, now = self._tasks[phase], time.monotonic()
-        self._bar.start_task(task)  # its clock runs from the first chunk on
+        self._bar.start_task(task)  # its clock starts with the first chunk
         if done < self._totals[phase] and now < self._drawn + 1.0:
             return
         text = "  ".join(f"{name} {value:.4g}" for name, value in status().items())
@@ -187,9 +187,9 @@ def _bar(console: Console) -> Progress:
 
 @contextmanager
 def interruptible(watched: Any) -> Iterator[None]:
-    """After Ctrl-C or SIGTERM set `watched.stopped` and let the chunk in flight finish.
+    """On Ctrl-C or SIGTERM, set `watched.stopped` and let the current chunk finish.
 
-    A second Ctrl-C interrupts at once. Handlers that a program has set itself are left alone.
+    A second Ctrl-C interrupts at once. Handlers set by the program itself are left alone.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only

@@ -1,4 +1,4 @@
-"""How many levels parallel tempering has: found by a short run, where nobody said."""
+"""The number of levels of parallel tempering, found by a short run if none was given."""
 
 import dataclasses
 from typing import Any
@@ -14,11 +14,11 @@ from hopscale.tune.ladder import FIRST_ROUND
 from hopscale.validate import instance
 
 PILOT = FIRST_ROUND * 15  # steps of the short run: four rounds of tuning
-NEARLY = 0.6  # of the levels at hand, from which on it is not worth compiling for fewer
+NEARLY = 0.6  # share of the levels tried, from which compiling for fewer is not worthwhile
 
 
 def subject(target: Any, temper: Any) -> Any:
-    """What the kernel has to move: the target, or the path that leads to it."""
+    """What the kernel has to move: the target or, with tempering, the path that leads to it."""
     return path_to(target) if temper is not None and isinstance(target, Target) else target
 
 
@@ -32,7 +32,7 @@ def around(temper: Any, kernel: Any) -> Tempering:
 
 
 def with_levels(plan: Any, progress: bool) -> Any:
-    """The plan with its number of levels, found by a short run where it was left open."""
+    """The plan with its number of levels, found by a short run if it was left open."""
     kernel = plan.kernel
     if not isinstance(kernel, Tempering) or kernel.levels is not None:
         return plan
@@ -41,8 +41,8 @@ def with_levels(plan: Any, progress: bool) -> Any:
         tried = levels
         levels = levels_for(_rejections(_with(plan, tried), steps, progress))
         if NEARLY * tried <= levels <= tried:
-            levels = tried  # whose program is compiled
-        if levels <= 2 * tried:  # neighbours that swapped often enough to tell how far apart
+            levels = tried  # its program is already compiled
+        if levels <= 2 * tried:  # neighbours swapped often enough for an estimate
             break
     return _with(plan, levels)
 
@@ -56,7 +56,7 @@ def _with(plan: Any, levels: int) -> Any:
 
 
 def _rejections(plan: Any, steps: int, progress: bool) -> np.ndarray:
-    """How often neighbours reject swaps after some steps of warm-up."""
+    """How often neighbouring levels reject swaps after some steps of warm-up."""
     job = dataclasses.replace(plan, warmup=steps).begin()
     outcome = host.drive(job, chunk=steps, progress=progress, tell=lambda _: job.at[1] < steps)
     if outcome == "interrupted":

@@ -1,4 +1,4 @@
-"""A progress bar for notebooks, which have no terminal: a line of HTML that is replaced."""
+"""A progress bar for notebooks, which have no terminal: HTML that is updated in place."""
 
 import html
 import sys
@@ -9,14 +9,14 @@ WIDTH = 220  # pixels of a full bar
 
 
 def in_notebook() -> bool:
-    """Whether this is a notebook's kernel: there is an IPython that can show HTML."""
+    """Whether this process is a notebook's kernel, with an IPython that can show HTML."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     return shell is not None and hasattr(shell, "kernel")
 
 
 class NotebookBar:
-    """As much of rich's `Progress` as `host.Watch` uses."""
+    """The part of rich's `Progress` that `host.Watch` uses."""
 
     def __init__(self):
         from IPython.display import HTML, display  # type: ignore[import-not-found]

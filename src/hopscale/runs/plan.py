@@ -28,7 +28,7 @@ from hopscale.targets import ratios
 from hopscale.tune import Tuner, fitted
 
 RESERVED = ("log_prob", tempering.NAME)
-DIRECTIONS = 3  # random states, the distances to which tell whether chains agree
+DIRECTIONS = 3  # random states; distances to them show whether chains agree
 
 Record = Callable | Recorder | Mapping[str, Callable | Recorder]
 
@@ -48,10 +48,10 @@ class Plan:
     draws: int
     init: Any
     keep: str | int | None
-    defaults: bool = True  # whether the statistics that are always there are
-    cautions: tuple[str, ...] = ()  # what was found before the first step
-    reason: str = ""  # why this kernel, where the user did not say
-    devices: Devices = ()  # where; no part of what the run is
+    defaults: bool = True  # whether to record the default statistics
+    cautions: tuple[str, ...] = ()  # warnings from before the first step
+    reason: str = ""  # why this kernel, if the user gave none
+    devices: Devices = ()  # where it runs; not part of the run's identity
 
     @staticmethod
     def of(
@@ -107,7 +107,7 @@ class Plan:
         return plan.with_ratios()
 
     def with_ratios(self) -> "Plan":
-        """The plan with each target's kind of ratios decided, by a look at the first one's."""
+        """The plan with the kind of ratios decided for all targets, by those of the first."""
         target = self.targets[0]
         if not self.kernel.informed or target.ratios == "exact":
             return self
@@ -122,14 +122,14 @@ class Plan:
         return arguments.thinning(self.keep, self.draws)
 
     def check_memory(self) -> None:
-        """Raise if what the run needs is more than there is."""
+        """Raise if the run needs more memory than there is."""
         target, runs = self.targets[0], len(self.targets)
         states = runs * self.chains * target.num_sites
         # A state, its log-ratios at x and at y, and about as much again while a step is computed.
         values = max(target.num_states, 1) if target.num_states > 2 else 1
         needed = self.kernel.replicas * states * (4 * target.state_dtype.itemsize + 6 * 4 * values)
         kept = states * (self.draws // self.thin) * target.state_dtype.itemsize if self.thin else 0
-        # Several accelerators have a part each; those of a CPU have one memory.
+        # Each of several accelerators holds a part; the devices of a CPU share one memory.
         apart = len(self.devices) if self.devices and self.devices[0].platform != "cpu" else 1
         needed, kept = needed // apart, kept // apart
         memories = runs * sum(
@@ -146,7 +146,7 @@ class Plan:
         validate.fits(f"the run, with {' and '.join(listed)},", needed + kept + memories, advice)
 
     def begin(self, compiled: bool = True) -> Sampling:
-        """The run before its first step, compiled unless that is to wait for the first one."""
+        """The run before its first step, compiled now or, if not `compiled`, at the first step."""
         programs, watched = [], []
         for target, key, tuner, functions in zip(
             self.targets, self.keys, self.tuners, self.functions, strict=True
@@ -156,7 +156,7 @@ class Plan:
             default = _default_functions(target, key_origin) if self.defaults else {}
             watched.append({**default, **functions})
         check_alike(programs)
-        one_chain = _one_chain(programs[0], self.chains)  # of the others, too
+        one_chain = _one_chain(programs[0], self.chains)  # the same for all programs
         return Sampling(
             programs,
             self._starts(),
@@ -171,7 +171,7 @@ class Plan:
         )
 
     def _starts(self, attempt: int = 0) -> State:
-        """Where the chains of each run start; other states at each attempt, if none were given."""
+        """The first states of each run's chains; if none were given, each attempt draws others."""
         found = []
         for target, key in zip(self.targets, self.keys, strict=True):
             key = arguments.for_attempt(jax.random.split(key, 3)[0], attempt)
@@ -186,7 +186,7 @@ def _size(recorder: Recorder, target: Target, chains: int) -> int:
 
 
 def _default_functions(target: Target, key: Key[Array, ""]) -> dict[str, Callable]:
-    """What is always watched: the log-probability, and distances to random states."""
+    """The default statistics: the log-probability, and distances to random states."""
     found: dict[str, Callable] = {"log_prob": record_module.log_prob}
     for i in range(DIRECTIONS):
         name = MAIN if i == 0 else f"{MAIN}_{i + 1}"
@@ -195,7 +195,7 @@ def _default_functions(target: Target, key: Key[Array, ""]) -> dict[str, Callabl
 
 
 def random_state(target: Target, key: Any) -> State:
-    """The state to which the statistic "hamming" of a run with this key is the distance."""
+    """The state from which "hamming" measures the distance, in a run with this key."""
     return _uniform(target, jax.random.split(validate.as_key(key), 3)[1])
 
 
@@ -204,7 +204,7 @@ def _uniform(target: Target, key: Key[Array, ""]) -> State:
 
 
 def split_record(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]:
-    """What the user asked to remember, by name."""
+    """What the user asked to record, by name: functions, and recorders."""
     if record is None:
         return {}, {}
     if isinstance(record, list | tuple):
@@ -224,14 +224,14 @@ def split_record(record: Any) -> tuple[dict[str, Callable], dict[str, Recorder]]
 
 
 def _own_recorders(kernel: Kernel) -> dict[str, Recorder]:
-    """What a kernel wants remembered."""
+    """The recorders that a kernel adds to a run."""
     if isinstance(kernel, Tempering):
         return {tempering.NAME: tempering.Swaps(kernel.replicas)}
     return {}
 
 
 def _one_chain(program: Program, chains: int) -> tuple[ChainState, Info]:
-    """The shapes of what functions of (state, info) are given."""
+    """The shapes of the arguments of functions of (state, info)."""
 
     def one(program):
         x = jnp.zeros((chains, *program.target.shape), program.target.state_dtype)

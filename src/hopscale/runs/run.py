@@ -53,36 +53,36 @@ def sample(
 
     Args:
         target: what to sample.
-        kernel: how. None: what suits the target, sweeps where a site depends on few others, else
-            `LBP()`; `run.reason` says why.
-        chains: how many independent chains run side by side.
+        kernel: how to move. None: what suits the target, which is sweeps if each site depends on
+            few others, else `LBP()`; `run.reason` says why.
+        chains: the number of independent chains, run side by side.
         warmup: steps that tune the scale and are not kept.
         draws: steps whose statistics are kept.
         key: a seed or a JAX key. The same key gives the same run, bit for bit.
-        scale: `Tuned()` unless said: the scale of the largest jump; or `Tuned(rate)`, the paper's
-            rule `Adaptive()`, `Fixed(R)`.
-        record: what else to remember: a function of (state, info) that gives a number or several,
+        scale: the tuner. None: `Tuned()`, which seeks the scale with the largest jump distance.
+            Others are `Tuned(rate)`, the paper's rule `Adaptive()`, and `Fixed(R)`.
+        record: what else to record: a function of (state, info) that gives one or several numbers,
             a recorder such as `hs.record.SiteMeans()`, or several of these by name.
-        temper: `hs.Tempering()` for parallel tempering around the kernel, where chains would not
-            cross from mode to mode. All that is drawn and recorded is of the coldest level, the
-            target; `run.tempering` has the rest, log Z among it.
+        temper: `hs.Tempering()` for parallel tempering around the kernel, if chains would not
+            cross between modes. Draws and records are those of the coldest level, the target;
+            `run.tempering` has the rest, including log Z.
         init: where chains start: one state for all, or one for each chain. None: random states,
             each value equally likely; those of zero density are drawn again, up to a hundred times.
         keep: which states to return in `run.draws`: "all", "last", or n for every n-th.
             None keeps statistics only, and memory does not grow with the run.
-        checkpoint: a file that is written every two minutes. If it is there, the run goes on from
-            it, bit for bit as if it had not been stopped; a file of another run is refused.
-        devices: the JAX device to run on, such as `jax.devices("cpu")[0]`, or a list of several, of
-            one platform, that share the chains out evenly; None: JAX's default. The run is the same
-            on any number of them, bit for bit but for large matrix products in the density, whose
-            rounding depends on how many chains a device has.
-        progress: show a progress bar where there is a terminal or a notebook.
-        chunk: steps between two looks at the run. None: about half a second.
+        checkpoint: a file, written every two minutes. If it exists, the run continues from it, bit
+            for bit as if it had not been stopped; a file of another run is refused.
+        devices: the JAX device to run on, such as `jax.devices("cpu")[0]`, or a list of devices of
+            one platform, over which chains are divided evenly. None: JAX's default. The run is the
+            same on any number of devices, bit for bit, except for large matrix products in the
+            density: their rounding depends on how many chains a device has.
+        progress: show a progress bar in a terminal or a notebook.
+        chunk: steps before the host looks at the run again. None: about half a second's worth.
         sampler: another name for `kernel`.
 
     Returns:
-        A `Run`. Its `warnings`, also issued as a `ConvergenceWarning`, say why its draws should
-        not be trusted, if so.
+        A `Run`. If its draws should not be trusted, its `warnings`, also issued as a
+        `ConvergenceWarning`, say why.
 
     Raises:
         ValueError, TypeError: for arguments that cannot work, before anything is compiled.
@@ -136,10 +136,10 @@ def sample_many(
     Args:
         targets: one for each run, or one for all.
         kernel: as for `sample`, for all.
-        keys: one for each run: how many there are is how many runs there are.
+        keys: one for each run; their number is the number of runs.
         scale: a tuner for each run, or one for all.
         chains, warmup, draws, chunk, progress: as for `sample`.
-        record: as for `sample`, for all runs or, functions only, one for each.
+        record: as for `sample`, one for all runs; or one for each run, of functions only.
         tell: called after each chunk of steps with their number; False stops all runs.
 
     Returns:
@@ -174,7 +174,7 @@ def extend(
     checkpoint: Any = None,
     devices: Any = None,
 ) -> Run:
-    """`Run.extend`."""
+    """Implements `Run.extend`."""
     validate.count("draws", draws, minimum=1)
     if run.resumable is None:
         raise ValueError("this run cannot go on: it is one of several that ran side by side.")
@@ -192,7 +192,7 @@ def extend(
 
 
 def run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, checkpoint: Any) -> Run:
-    """Run a plan on its devices, from the beginning or from where it was left, to its end."""
+    """Run a plan on its devices, from the beginning or from where it stopped, to its end."""
     with default(plan.devices):
         return _run_plan(plan, resumed, progress, chunk, checkpoint)
 
@@ -232,7 +232,7 @@ def _run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, check
 
 
 def _tell(sentences: Sequence[str]) -> None:
-    """One warning, that points at the call from outside the package."""
+    """Issue one warning that points at the call from outside the package."""
     package, frame, level = f"{Path(__file__).parents[1]}{os.sep}", inspect.currentframe(), 1
     while frame is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1
@@ -240,7 +240,7 @@ def _tell(sentences: Sequence[str]) -> None:
 
 
 def make_runs(job: Sampling, plan: Plan | None, interrupted: bool = False) -> list[Run]:
-    """What the user gets of each run; with its plan, a run can go on."""
+    """The `Run` of each of the runs; with its plan, a run can be continued."""
     began = time.perf_counter()
     moments, trace, history = job.flush()
     if job.phase == "draws":

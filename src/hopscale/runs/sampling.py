@@ -1,7 +1,7 @@
-"""Runs in progress: what `sample` drives, chunk by chunk.
+"""Runs in progress, which `sample` drives chunk by chunk.
 
-`stepping` has the program that takes the steps; here is what the host does around it: phases, pages
-that are full, states that are kept, and all it takes to go on.
+`stepping` has the program that takes the steps. This module has the host's side: phases, full
+pages, kept states, and everything needed to continue a run.
 """
 
 import time
@@ -38,7 +38,7 @@ INVALID = STEP_NUMBERS.index("invalid")
 
 
 class Begun(NamedTuple):
-    """Where chains were at a row of the present page, so that its steps can be taken again."""
+    """The chains at a row of the current page, so that its steps can be repeated."""
 
     step: int
     row: int
@@ -57,9 +57,9 @@ class Sampling:
         thin: keep every n-th state; None keeps none.
         compiled: evaluate the first states and compile now. False leaves that to `restore` and to
             the first step.
-        devices: among which the chains of one run are shared out; none: JAX's default.
-        others: other states to start from, by the number of the attempt, in place of those where
-            the density is zero; None: those are an error.
+        devices: over which the chains of a single run are divided; empty: JAX's default.
+        others: gives other states to start from, by the number of the attempt, in place of those
+            with zero density. None: zero density is an error.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Sampling:
         return self.phase, self.done
 
     def room(self) -> int:
-        """Steps until the phase, the page or the buffer of states ends."""
+        """Steps until the end of the phase, the page or the buffer of states."""
         if self.phase == "warm-up" and self.done >= self.warmup:
             moments, _, self.warmup_history = self.flush()
             self.invalid_in_warmup = invalid_count(moments)
@@ -126,7 +126,7 @@ class Sampling:
         return left
 
     def advance(self, steps: int) -> None:
-        """Take steps, at most that many, and merge what the page before left."""
+        """Take at most this many steps, and merge the summary of the previous page."""
         began = time.perf_counter()
         if jax.default_backend() != "cpu":
             steps = loop.to_end_of_page(self.step, steps)
@@ -156,11 +156,11 @@ class Sampling:
             "jump": float(np.mean(shown["distance"])),
         }
 
-    # -- How. ------------------------------------------------------------------------------------
+    # -- Internals. ------------------------------------------------------------------------------
 
     @property
     def scales(self):
-        """What the kernel's scale means."""
+        """The range and meaning of the kernel's scale."""
         return self.programs[0].kernel.scale_range(self.target)
 
     @property
@@ -169,7 +169,7 @@ class Sampling:
         return min(self.totals.trace.block, self.rows)
 
     def _enter(self, phase: str) -> None:
-        """Begin to warm up; or freeze the scale and begin to draw."""
+        """Begin a phase: warm-up or draws."""
         runs, chains = len(self.programs), self.chains_each
         self.phase, self.done, self.row = phase, 0, 0
         self.pending: tuple[pages.Summary, int, int, Begun | None] | None = None
@@ -187,7 +187,7 @@ class Sampling:
         return {n: r for n, r in self.recorders.items() if phase == "draws" or r.in_warmup}
 
     def compile(self) -> None:
-        """Compile, taking no step."""
+        """Compile without taking a step."""
         began, self.compiled = time.perf_counter(), True
         compile_for(advance, *self._arguments(0))
         self._call(0)
@@ -197,7 +197,7 @@ class Sampling:
     def _empty_records(self, recorders: Mapping[str, Recorder]) -> Records:
         target, chains = self.target, self.chains_each
         states = None
-        if self.thin:  # in warm-up too, for nothing: so that both phases are one program
+        if self.thin:  # in warm-up too, unused, so that both phases share one program
             states = room_on_device(target, chains, len(self.programs), self.rows)
         one = Records(
             page=pages.empty_page(self.statistics, target, chains),
@@ -229,7 +229,7 @@ class Sampling:
         self.chains, self.records = advance(*self._arguments(steps))
 
     def _fetch_states(self, steps: int) -> None:
-        """Copy the states of groups that these steps completed to where the user gets them."""
+        """Copy the states of the groups that these steps completed to the host."""
         if not self.thin or self.phase != "draws":
             return
         if self.kept is None:
@@ -241,7 +241,7 @@ class Sampling:
         return KeptStates(self.target, len(self.programs), self.chains_each, self.draws, thin)
 
     def _summarize(self) -> pages.Summary:
-        # By one device, which sums over chains in their order.
+        # On one device, so that sums over chains keep their order.
         numbers = place(self.records.page.numbers, self.devices[:1])
         rows = jnp.asarray(self.row, jnp.int32)
         return pages.summarize(numbers if self.many else numbers[None], rows, self.resolution)
@@ -256,7 +256,7 @@ class Sampling:
         self._find_offender(summary, rows, begun)
 
     def _find_offender(self, summary: pages.Summary, rows: int, begun: Begun | None) -> None:
-        """The first invalid proposal of a page: take its steps again, up to that one."""
+        """Find the first invalid proposal of a page, by repeating its steps up to that one."""
         if self.offender is not None or begun is None:
             return
         invalid = np.asarray(summary.history)[0, begun.row : rows, INVALID] > 0
@@ -271,9 +271,9 @@ class Sampling:
         self.offender = np.asarray(x[int(np.argmax(found))])
 
     def flush(self) -> Totals:
-        """Moments, trace and history of the phase so far, the unfinished page included.
+        """Moments, trace and history of the phase so far, including the unfinished page.
 
-        The page itself goes on: what it holds is not merged for good until it is full.
+        The page itself continues: its contents are merged for good only when it is full.
         """
         self._merge()
         totals = self.totals.copy()
@@ -283,10 +283,10 @@ class Sampling:
             self._find_offender(summary, self.row, self.begun)
         return totals
 
-    # -- Going on. -------------------------------------------------------------------------------
+    # -- Saving and continuing. ------------------------------------------------------------------
 
     def arrays(self) -> dict[str, Any]:
-        """Everything that evolves, as a tree of arrays: with it a run goes on bit for bit."""
+        """Everything that changes during a run, as arrays: with it a run continues bit for bit."""
         self.flush()
         row_axis = 1 if self.many else 0
         numbers = jax.lax.slice_in_dim(self.records.page.numbers, 0, self.row, axis=row_axis)
@@ -304,14 +304,14 @@ class Sampling:
         return tree
 
     def shapes(self, phase: str) -> dict[str, Any]:
-        """Arrays of the form that chains and memories have in a phase, whatever is in them."""
+        """Arrays of the shapes that chains and memories have in a phase, with any values."""
         chains = eqx.filter_eval_shape(start, self.program, *self.start)
         empty = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), chains)
         recorders = self._recorders(phase)
         return {"chains": empty, "memories": self._empty_records(recorders).memories}
 
     def counters(self) -> dict[str, Any]:
-        """Where the run is."""
+        """The position of the run, and its timings."""
         return {
             "phase": self.phase,
             "step": self.step,
@@ -323,17 +323,17 @@ class Sampling:
         }
 
     def restore(self, counters: Mapping[str, Any], tree: Mapping[str, Any]) -> None:
-        """Take up what `arrays` and `counters` of the same run gave."""
+        """Continue from what `arrays` and `counters` of the same run returned."""
         if counters["phase"] != self.phase:
             self._enter(counters["phase"])
         for name in ("step", "done", "row", "invalid_in_warmup", "run_seconds"):
             setattr(self, name, counters[name])
         self.compile_seconds += counters["compile_seconds"]
-        # Copies, because the loop takes its arguments over.
+        # Copies, because the arguments of the loop are donated.
         self.chains = place(copied(tree["chains"]), self.devices, CHAINS)
         page = self.records.page.numbers
         row_axis = 1 if self.many else 0
-        numbers = np.asarray(tree["numbers"], page.dtype)  # from whatever devices had them
+        numbers = np.asarray(tree["numbers"], page.dtype)  # from any number of devices
         page = jax.lax.dynamic_update_slice_in_dim(page, jnp.asarray(numbers), 0, axis=row_axis)
         records = Records(Page(page), self.records.states, copied(tree["memories"]))
         self.records = place(records, self.devices, records_spec(self.observed.recorders))

@@ -1,7 +1,8 @@
 """Runs as files: saved, loaded, and continued bit for bit.
 
-A file holds everything that evolves, and what the run is made of: its library targets, kernels,
-tuners and recorders in full; functions of the user, which no file can hold, by their identity.
+A file holds everything that changes during a run, and the parts of the run. Targets, kernels,
+tuners and recorders of the library are stored in full. The user's functions, which no file can
+hold, are stored by their identity.
 """
 
 import dataclasses
@@ -48,18 +49,18 @@ def load(
     kernel: Any = None,
     record: Any = None,
 ) -> Run:
-    """Read a run that `run.save` or `checkpoint=` wrote; it can go on with `run.extend`.
+    """Read a run written by `run.save` or `checkpoint=`; `run.extend` continues it.
 
     Args:
         path: the file.
-        target: needed where the target was made from a function, which a file cannot hold; it is
+        target: needed if the target was made from a function, which a file cannot hold. It is
             compared with the one that was used.
         kernel: likewise, for a kernel of your own.
         record: likewise, as it was given to `hs.sample`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        FileError: it is damaged, not a run, or of another target, kernel or record.
+        FileError: the file is damaged, is not a run, or is of another target, kernel or record.
     """
     if target is not None:
         validate.instance("target", target, Target, "hs.LogDensity(fn, shape)")
@@ -76,13 +77,13 @@ def load(
 
 
 def enter(path: str | Path, plan: Plan, resumed: Any) -> tuple[Any, Callable[[Sampling], None]]:
-    """Use a file for the checkpoints of a run: where to go on from, and how to save."""
+    """Use a file for the checkpoints of a run: returns where to continue, and how to save."""
     path = Path(path)
     if path.exists():
         stored = storage.read(path, KIND)
         needed, found = _description(plan), dict(stored.about["settings"])
         _refuse_other(path, stored.about["parts"], needed["parts"])
-        if resumed is not None:  # to be longer than the file has it
+        if resumed is not None:  # the run is to be longer than in the file
             found["draws"] = plan.draws
         _refuse_other(path, found, needed["settings"])
         if resumed is None:
@@ -91,14 +92,14 @@ def enter(path: str | Path, plan: Plan, resumed: Any) -> tuple[Any, Callable[[Sa
     files.check_writable(path, overwrite=True)
 
     def write(job: Sampling) -> None:
-        unfinished = job.room() > 0  # first: it may enter the next phase, and take the arrays over
+        unfinished = job.room() > 0  # first: it may enter the next phase, and donate the arrays
         _write(path, plan, job.counters(), job.arrays(), interrupted=unfinished)
 
     return resumed, write
 
 
 def resume(path: str | Path, plan: Plan, progress: bool = True) -> Run:
-    """Go on with the run in a file: to its end if it was stopped, else for that many more draws."""
+    """Continue the run in a file: to its end if it was stopped, else for `plan.draws` more."""
     from hopscale.runs.run import run_plan
 
     stored = storage.read(path, KIND)
@@ -124,7 +125,7 @@ def _write(path, plan: Plan, counters: Mapping, arrays: Mapping, interrupted: bo
 
 
 def _description(plan: Plan) -> dict[str, Any]:
-    """What the run is, for comparing."""
+    """The identity of the run, for comparison."""
     return {
         "parts": {name: identity(part) for name, part in _plan_parts(plan).items()},
         "settings": {
@@ -157,11 +158,11 @@ def _refuse_other(path, found: Any, needed: Any) -> None:
         )
 
 
-# -- What a run is made of, rebuilt from its file. ------------------------------------------------
+# -- The parts of a run, rebuilt from its file. ---------------------------------------------------
 
 
 def _given(stored: Stored, target, kernel, record) -> dict[str, Any]:
-    """The parts of a run: those that were passed, and the others as the file has them."""
+    """The parts of a run: those that were passed, and the others from the file."""
 
     functions, recorders = split_record(record)
     passed = {"target": target, "kernel": kernel}
@@ -216,7 +217,7 @@ class _NotHeldError(TypeError):
 
 
 def _spec(value: Any, place: str = "") -> tuple[Any, dict[str, Any]]:
-    """A value as JSON, and its arrays by place. What is the user's own is only named."""
+    """A value as JSON, and its arrays by place. The user's own objects are only named."""
     if value is None or isinstance(value, bool | int | float | str):
         return {"value": value}, {}
     if isinstance(value, jax.Array | np.ndarray):
@@ -248,7 +249,7 @@ def _is_library_function(value: Any) -> bool:
 
 
 def _rebuilt(spec: dict[str, Any], arrays: Mapping[str, np.ndarray], place: str = "") -> Any:
-    """The value that a spec describes. Classes and functions are looked up in hopscale alone."""
+    """The value that a spec describes. Classes and functions are looked up only in hopscale."""
     if "missing" in spec:
         raise _NotHeldError(spec["missing"])
     if "value" in spec:
@@ -280,11 +281,11 @@ def _found(module: str, name: str) -> Any:
     return value
 
 
-# -- What evolves. --------------------------------------------------------------------------------
+# -- What changes during a run. -------------------------------------------------------------------
 
 
 def _tree(stored: Stored, job: Sampling) -> dict[str, Any]:
-    """The arrays of a run in progress, in the form of a job that has not begun."""
+    """The arrays of a stored run, in the form of a job that has not begun."""
     arrays, counters = stored.arrays, stored.about["counters"]
     like = job.shapes(counters["phase"])
     tree = {

@@ -1,4 +1,4 @@
-// Sharing work out among threads.
+// Dividing work among threads.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,9 @@ class Team {
   size_t helpers() const { return helpers_; }
 
   // Calls body(piece) for every piece, on this thread and on tasks handed to the scheduler, if the
-  // work, in sites, is worth it. All of them draw from one counter. The caller waits for pieces
-  // that others have begun, never for a task to begin: a task that comes late finds the counter
-  // spent and touches nothing but it. So nothing depends on when, or whether, the tasks run.
+  // work, in sites, is worth it. All of them take pieces from one counter. The caller waits for
+  // pieces that others have begun, never for a task to begin: a task that comes late finds the
+  // counter spent and touches nothing else. So nothing depends on when, or whether, the tasks run.
   template <typename Body>
   void share(size_t pieces, size_t work, Body body) const {
     constexpr size_t worth_sharing = 20000;
@@ -53,9 +53,9 @@ class Team {
   std::function<void(Task)> schedule_;
 };
 
-// Calls body(chain, team) for every chain. Where there are fewer chains than threads, and these are
-// long, the chains come one after the other and the team shares each of them; else the team shares
-// out the chains, and each is worked on alone.
+// Calls body(chain, team) for every chain. If there are fewer chains than threads, and chains are
+// long, the chains come one after another and each is divided among the team. Otherwise the chains
+// are divided among the team, and one thread works on each.
 template <typename Body>
 void for_each_chain(const Team& team, size_t chains, size_t sites, Body body) {
   constexpr size_t worth_splitting = 50000, worth_fetching = 2000;

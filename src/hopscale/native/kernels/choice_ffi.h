@@ -13,8 +13,8 @@ namespace {
 
 inline constexpr char kBackwards[] = "backwards";
 
-// body(chain, chain * n, n, team) for every chain of arrays of this shape, whose last dimension is
-// sites.
+// Calls body(chain, chain * n, n, team) for every chain of arrays of this shape, whose last
+// dimension is sites.
 template <typename Body>
 ffi::Error over_chains(ffi::ThreadPool& pool, Dimensions shape, Body body) {
   const auto n = static_cast<size_t>(shape.back());

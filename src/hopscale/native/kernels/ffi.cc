@@ -1,4 +1,4 @@
-// The kernels as XLA custom calls: the names under which the library has them.
+// The kernels as XLA custom calls, under the names that the library exports.
 
 #include "choice_ffi.h"
 #include "sweep_ffi.h"

@@ -24,7 +24,7 @@ using Setting = ffi::Attr<T, name>;
 inline constexpr char kBalance[] = "balance";
 using BalanceSetting = Setting<int32_t, kBalance>;
 
-// A handler's signature says what it takes: XLA reads it off, once it knows what a pool is.
+// XLA reads a handler's operands off its signature, once it knows what a pool is.
 template <>
 struct xla::ffi::CtxBinding<xla::ffi::ThreadPool> {
   using Ctx = ThreadPool;
@@ -45,7 +45,7 @@ size_t size_of(Dimensions shape, size_t from_last = 1) {
 }
 
 // Where a chain's part of an operand begins. Operands have the batch's leading dimensions, or 1 in
-// place of some: what is the same for all chains, such as parameters, is there once.
+// place of some: data that is the same for all chains, such as parameters, is stored once.
 class Part {
  public:
   Part(Dimensions shape, Dimensions batch) {

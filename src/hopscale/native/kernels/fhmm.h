@@ -19,8 +19,8 @@ struct Fhmm {
   size_t stride() const { return by_time ? factors : 1; }  // from a site to the next link
 };
 
-// Some rows at a time, as one flat run of sites: the numbers that are the same in every row, written
-// out for all of these rows, so that loops run over sites however few a row has.
+// Some rows at a time, as one flat run of sites: numbers that are the same in every row are
+// repeated for all of these rows, so that loops run over sites even if a row has few.
 struct FhmmTable {
   static constexpr size_t kSites = 256, kVector = 8;
 
@@ -30,7 +30,7 @@ struct FhmmTable {
   std::vector<int8_t> spins;          // with room for a row's neighbours on either side
   std::vector<float> residual;        // of the row of each site, over sigma^2
 
-  // A thread's own, for this model. It only grows.
+  // The table of this thread, for this model. It only grows.
   static FhmmTable& of(const Fhmm& model) {
     thread_local FhmmTable table;
     table.fill(model);
@@ -67,7 +67,7 @@ INLINE float fhmm_residual(const Fhmm& model, const int8_t* x, size_t row) {
 }
 
 // The sum of squared residuals of rows [begin, end), and each residual over sigma^2 at all sites of
-// its row. A row is written in vectors; the next one overwrites what was too much.
+// its row. A row is written in vectors; the next one overwrites the excess.
 INLINE float fhmm_fit(const Fhmm& model, const int8_t* x, size_t begin, size_t end,
                       float* residual) {
   constexpr size_t wide = FhmmTable::kVector;
@@ -81,7 +81,7 @@ INLINE float fhmm_fit(const Fhmm& model, const int8_t* x, size_t begin, size_t e
   return squares;
 }
 
-// The spins of rows [begin, end), and of their neighbours where there are any.
+// The spins of rows [begin, end), and of their neighbours if there are any.
 INLINE const int8_t* fhmm_spins(const Fhmm& model, const int8_t* x, size_t begin, size_t end,
                                 int8_t* spins) {
   const size_t k = model.factors, all = model.length * k, n = (end - begin) * k;
@@ -94,7 +94,7 @@ INLINE const int8_t* fhmm_spins(const Fhmm& model, const int8_t* x, size_t begin
   return spins + k;
 }
 
-// The bonds of n sites, each as often as it has ends among them, and their log-ratios.
+// The bonds of n sites, each counted as often as it has ends among them, and their log-ratios.
 INLINE float fhmm_sites(const Fhmm& model, const FhmmTable& table, const int8_t* s, size_t n,
                         float* ratios) {
   const size_t stride = model.stride();
@@ -160,8 +160,8 @@ inline float fhmm(const Fhmm& model, const int8_t* x, float* ratios, const Team&
   return static_cast<float>(total);
 }
 
-// What flipping the sites `moved` changes in log pi: the residuals of their rows, their fields, and
-// the bonds that have just one end among them.
+// The change in log pi if the sites `moved` are flipped: by the residuals of their rows, their
+// fields, and the bonds that have just one end among them.
 inline float fhmm_change(const Fhmm& model, const int8_t* x, const uint8_t* moved) {
   const size_t k = model.factors, n = model.length * k, stride = model.stride();
   const float bond = model.bond;

@@ -1,10 +1,10 @@
-// Vectors of eight chains: their random words and exponentials. Compilers split them up where the
+// Vectors of eight chains: their random words and exponentials. Compilers split them up if the
 // processor has shorter vectors.
 #pragma once
 
 #include "numbers.h"
 
-// Functions that take or give vectors are inlined, so how they would be passed does not matter.
+// Functions that take or return vectors are inlined, so how they would be passed does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace hopscale {
@@ -15,7 +15,7 @@ typedef int32_t Ints8 __attribute__((vector_size(32)));
 typedef uint32_t Words8 __attribute__((vector_size(32)));
 typedef uint64_t Long4 __attribute__((vector_size(32)));
 
-constexpr size_t kVectors = 2;  // side by side: what one waits for, the other fills
+constexpr size_t kVectors = 2;  // side by side: one computes while the other waits
 constexpr size_t kLanes = kVector * kVectors;
 #define LANES _Pragma("GCC unroll 2") for (size_t v = 0; v < kVectors; ++v)
 
@@ -31,7 +31,7 @@ INLINE Floats8 choose(Ints8 flags, Floats8 yes, Floats8 no) {
 INLINE Floats8 masked(Ints8 flags, Floats8 yes) { return (Floats8)(flags & (Ints8)yes); }
 INLINE Floats8 smaller(Floats8 x, float bound) { return choose(x < bound, x, all(bound)); }
 INLINE Floats8 larger(Floats8 x, float bound) { return choose(x > bound, x, all(bound)); }
-// The numbers at eight places of two vectors one after the other.
+// The numbers at eight places of two concatenated vectors.
 #ifdef __clang__
 #define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -43,7 +43,7 @@ INLINE bool any(Ints8 flags) {
   return ((f[0] | f[1]) | (f[2] | f[3])) != 0;
 }
 
-// Threefry-2x32 of (0, i) for the key and the count i of every lane: both halves of the answer.
+// Threefry-2x32 of (0, i) for the key and the count i of every lane: both halves of the result.
 INLINE void threefry_lanes(const Keys& key, const Words8* i, Words8* x, Words8* y) {
   constexpr int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
   Words8 keys[kVectors][3];
@@ -74,7 +74,7 @@ INLINE void words_of_lanes(const Keys& key, const Words8* i, Words8* words) {
   LANES words[v] = x[v] ^ y[v];
 }
 
-// The counts of lanes that all have the same one, or one after the other.
+// The counts of all lanes: the same for all, or consecutive.
 struct Counts {
   Words8 i[kVectors];
 };

@@ -6,8 +6,8 @@
 
 namespace hopscale {
 
-// A row's share of log pi, sum_i s_i (h_i + pull_i / 2), for each bond is seen from both ends; and
-// the row's log-ratios -2 s_i (h_i + pull_i), unless `ratios` is null.
+// Returns a row's share of log pi, sum_i s_i (h_i + pull_i / 2): each bond is counted from both
+// ends. With ratios, also writes the row's log-ratios -2 s_i (h_i + pull_i).
 template <bool with_ratios>
 INLINE float ising_row(const float* above, const float* s, const float* below, const float* field,
                        size_t columns, float down, float right, float* ratios) {
@@ -21,9 +21,9 @@ INLINE float ising_row(const float* above, const float* s, const float* below, c
   return sum;
 }
 
-// Rows [begin, end). Four rows of spins 2x - 1 are kept at a time, with a zero on either end: every
-// site then has four neighbours, zeros beyond the lattice. The fourth is written a row before it is
-// read, since a processor waits for what it has only just written.
+// Rows [begin, end). Four rows of spins 2x - 1 are kept at a time, with a zero on either end, so
+// that every site has four neighbours, zeros beyond the lattice. The fourth is written a row before
+// it is read, because reading what has only just been written makes the processor wait.
 WIDE inline double ising_rows(const int8_t* x, const float* field, size_t rows, size_t columns,
                               size_t begin, size_t end, float down, float right, float* ratios) {
   thread_local std::vector<float> spins;
@@ -69,8 +69,8 @@ inline float ising(const int8_t* x, const float* field, size_t rows, size_t colu
   return static_cast<float>(total);
 }
 
-// What flipping the sites `moved` changes in log pi: each of their spins turns over, and a bond
-// counts where it has just one end among them.
+// The change in log pi if the sites `moved` are flipped: each of their spins changes sign, and a
+// bond counts if it has just one end among them.
 inline float ising_change(const int8_t* x, const uint8_t* moved, const float* field, size_t rows,
                           size_t columns, float down, float right) {
   const size_t n = rows * columns;

@@ -1,4 +1,4 @@
-// Keys and random words of many steps at once, one lane a chain.
+// Keys and random words of many steps at once, one lane per chain.
 #pragma once
 
 #include "chains.h"
@@ -28,7 +28,7 @@ WIDE inline void random_words(const uint32_t* keys, size_t count, size_t begin, 
   }
 }
 
-// body(begin, end) over [0, count), in pieces that the team shares out.
+// Calls body(begin, end) over [0, count), in pieces that are divided among the team.
 template <typename Body>
 void in_pieces(const Team& team, size_t count, Body body) {
   constexpr size_t piece = 1024;

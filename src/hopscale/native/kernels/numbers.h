@@ -1,4 +1,4 @@
-// Random words, exponentials and logarithms, written so that compilers make vectors of them.
+// Random words, exponentials and logarithms, written so that compilers vectorise them.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@
 #endif
 #define INLINE inline __attribute__((always_inline))
 
-// The call with `constant` the number of values where there are few, so that loops over them are
-// written out; else 0.
+// The call with `constant` the number of values if there are few, so that loops over them are
+// unrolled; else 0.
 #define HOPSCALE_BY_VALUES(values, call) \
   if ((values) == 3) {                   \
     constexpr size_t constant = 3;       \
@@ -45,8 +45,8 @@ namespace hopscale {
 
 using std::size_t;
 
-// What the numbers given for the sites mean: log w itself, or a log-ratio s with
-// w = 1 / (1 + exp(-s)) (Barker) or w = exp(s / 2); within the kernels also w as it is.
+// The meaning of the numbers given for the sites: log w itself, or a log-ratio s with
+// w = 1 / (1 + exp(-s)) (Barker) or w = exp(s / 2); within the kernels also w itself.
 enum Balance : int32_t { kLogWeight = 0, kBarker = 1, kSqrt = 2, kWeight = 3 };
 
 struct Key {
@@ -56,8 +56,8 @@ struct Key {
 constexpr size_t kBlock = 128;         // random words made at a time
 constexpr size_t kRun = 1024;          // sites summed in single precision, then on in double
 constexpr float kLogLeast = -76.0f;    // log of the least weight that counts, about 2^-110
-constexpr double kLeastSum = 0x1p-64;  // sums from this on are right without the weights below that
-constexpr double kPlenty = 0x1p-20;    // and this is plenty of weight not to look for the largest
+constexpr double kLeastSum = 0x1p-64;  // sums from this on are accurate without weights below that
+constexpr double kPlenty = 0x1p-20;    // from this on, the largest weight is not looked for
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -75,8 +75,8 @@ INLINE To bit_cast(From from) {
   return to;
 }
 
-// Threefry-2x32, 20 rounds, of (0, i), (0, i + stride), ... Each step hangs on the one before;
-// several counts abreast keep the processor busy meanwhile.
+// Threefry-2x32, 20 rounds, of (0, i), (0, i + stride), ... Each step depends on the one before;
+// several counts abreast keep the processor busy.
 template <uint32_t abreast>
 INLINE void threefry(Key key, uint32_t i, uint32_t stride, uint32_t* x, uint32_t* y) {
 #define EACH _Pragma("GCC unroll 4") for (uint32_t k = 0; k < abreast; ++k)
@@ -98,8 +98,8 @@ INLINE void threefry(Key key, uint32_t i, uint32_t stride, uint32_t* x, uint32_t
 #undef EACH
 }
 
-// Words [first, first + kBlock) of jax.random.bits(key, (n,), uint32): the two halves of an answer
-// folded into one.
+// Words [first, first + kBlock) of jax.random.bits(key, (n,), uint32): the two halves of a Threefry
+// result folded into one.
 WIDE inline void block_of_words(Key key, uint32_t first, uint32_t* words) {
   constexpr uint32_t quarter = kBlock / 4;
 #pragma GCC ivdep
@@ -128,10 +128,10 @@ INLINE float uniform_number(uint32_t word) {
   return v < 1.0f - 0x1p-24f ? v : 1.0f - 0x1p-24f;
 }
 
-// exp(x) for |x| <= 80, to under three units in the last place; NaN stays NaN, and other x give some
-// number or other. x = k log 2 + r: adding 1.5 * 2^23 rounds to the integer k, and leaves it in the
-// low bits, from where it is shifted into an exponent. For exp(r), of the polynomials
-// 1 + r + r^2 (a + b r + c r^2 + d r^3) the one whose largest relative error is least, 1.03e-7.
+// exp(x) for |x| <= 80, to under three units in the last place. NaN stays NaN; for other x the
+// result is arbitrary. With x = k log 2 + r, adding 1.5 * 2^23 rounds to the integer k and leaves
+// it in the low bits, from where it is shifted into an exponent. exp(r) is the polynomial of the
+// form 1 + r + r^2 (a + b r + c r^2 + d r^3) with the smallest maximal relative error, 1.03e-7.
 template <typename Float, typename Word>  // one number, or a vector of them
 INLINE Float exponential_of(Float x) {
   constexpr float round = 0x1.8p23f, log2_high = 0x1.62e4p-1f, log2_low = 1.42860677e-6f;
@@ -145,8 +145,8 @@ INLINE Float exponential_of(Float x) {
 }
 INLINE float exponential(float x) { return exponential_of<float, uint32_t>(x); }
 
-// log(x) for positive x that is not subnormal, to about two units in the last place. x = 2^k m with m
-// around 1, and log m = 2 artanh(t) for t = (m - 1) / (m + 1), at most 0.172.
+// log(x) for positive x that is not subnormal, to about two units in the last place. With x = 2^k m
+// and m around 1, log m = 2 artanh(t) for t = (m - 1) / (m + 1), at most 0.172.
 INLINE float logarithm(float x) {
   constexpr uint32_t root = 0x3F3504F3u;  // of a half
   const uint32_t bits = bit_cast<uint32_t>(x) - root;
@@ -159,7 +159,7 @@ INLINE float logarithm(float x) {
   return k * 0x1.62e4p-1f + (2.0f * t + (2.0f * t * square * sum + k * 1.42860677e-6f));
 }
 
-// Log-weight in double precision, for the chains where single precision does not do.
+// Log-weight in double precision, for chains for which single precision is not enough.
 INLINE double log_weight(float s, Balance balance) {
   const double x = s;
   if (balance == kWeight) return std::log(x);

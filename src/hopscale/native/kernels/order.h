@@ -1,11 +1,11 @@
-// The probability of an order.
+// The probability of an order of sites.
 #pragma once
 
 #include "weights.h"
 
 namespace hopscale {
 
-// The sum of the logarithms of numbers between 2^-110 and 2^110: one logarithm for eight of them.
+// The sum of the logarithms of numbers between 2^-110 and 2^110, with one logarithm for eight.
 inline double sum_of_logs(const double* x, size_t count) {
   double sum = 0, product = 1;
   for (; count >= 8; count -= 8, x += 8)
@@ -14,14 +14,15 @@ inline double sum_of_logs(const double* x, size_t count) {
   return sum + std::log(product);
 }
 
-// The site chosen r-th to last; backwards, r-th.
+// The site chosen r-th to last; if `backwards`, r-th.
 INLINE size_t site_from_end(const int32_t* sites, size_t r, size_t n, size_t length,
                             bool backwards) {
   const int64_t site = sites[backwards ? r : length - 1 - r];
   return static_cast<size_t>(std::clamp<int64_t>(site, 0, static_cast<int64_t>(n) - 1));
 }
 
-// With logarithms throughout. A step that no weight is left for has probability zero.
+// The log-probability of an order, with logarithms throughout. A step without weight has
+// probability zero.
 inline double order_log_prob_slowly(const float* s, size_t n, Balance balance, const int32_t* sites,
                                     const uint8_t* chosen, size_t length, bool backwards) {
   double left = -kInfinity, log_prob = 0;
@@ -35,7 +36,8 @@ inline double order_log_prob_slowly(const float* s, size_t n, Balance balance, c
   return left != left ? left : log_prob;
 }
 
-// Weights along an order, from its end, to `own`; their sum; and whether none of them is zero.
+// Writes the weights along an order, from its end, to `scratch.along`, and their sum to `sum`.
+// Returns whether none of them is zero.
 INLINE bool weights_along(const Scale& scale, const float* s, size_t n, const int32_t* sites,
                           size_t length, bool backwards, Scratch& scratch, double& sum) {
   float* values = room(scratch.values, length);
@@ -53,7 +55,7 @@ INLINE bool weights_along(const Scale& scale, const float* s, size_t n, const in
   return least > 0;
 }
 
-// x[r] becomes before + x[0] + ... + x[r]: four at a time, for each sum waits for the one before.
+// x[r] becomes before + x[0] + ... + x[r]: four at a time, since each sum waits for the one before.
 inline void accumulate(double* x, size_t count, double before) {
   for (; count >= 4; count -= 4, x += 4) {
     const double two = x[0] + x[1], three = two + x[2], four = two + (x[2] + x[3]);
@@ -65,8 +67,8 @@ inline void accumulate(double* x, size_t count, double before) {
   for (; count > 0; --count, ++x) *x = before += *x;
 }
 
-// From the end of the order to its beginning, what is left to choose from only grows. It begins as
-// the weight of all sites not chosen: a difference, unless too little would remain of it.
+// From the end of the order to its beginning, the weight left to choose from only grows. It begins
+// as the weight of all sites not chosen: a difference, unless too little would remain of it.
 inline double order_log_prob_from(const Weights& weights, const float* s, size_t n,
                                   const int32_t* sites, const uint8_t* chosen, size_t length,
                                   bool backwards, const Team& team, Scratch& scratch) {

@@ -25,8 +25,8 @@ INLINE Floats8 uniform_numbers(Words8 words) {
   return smaller((high * 65536.0f + low + 0.5f) * 0x1p-32f, 1.0f - 0x1p-24f);
 }
 
-// Visits positions [begin, end) of the blocks. A site at x goes to c with probability
-// w_c / Z (Gibbs) or keep w_c / max(Z - w_x, Z - w_c) (Metropolis), and else stays.
+// Visits positions [begin, end) of the blocks. A site with value x goes to c with probability
+// w_c / Z (Gibbs) or keep w_c / max(Z - w_x, Z - w_c) (Metropolis), and otherwise stays.
 WIDE inline void visit(const Potts& model, const Lanes& lanes, const Keys& key, size_t begin,
                        size_t end, double* gain) {
   const Rows& rows = model.rows;
@@ -92,13 +92,14 @@ WIDE inline void visit(const Potts& model, const Lanes& lanes, const Keys& key, 
   }
 }
 
-// The energies e_i(c) = h_i(c) + sum_j J_ij [x_j = c] of every site and value, less those of the
-// present values: log-ratios. Returns the log-probability, in which each pair counts once.
+// Writes the log-ratios: the energies e_i(c) = h_i(c) + sum_j J_ij [x_j = c] of every site and
+// value, less those of the present values. Returns the log-probability, in which each pair counts
+// once.
 template <size_t constant>
 INLINE float potts_by(const int8_t* x, const float* field, size_t given, const Rows& rows,
                       float* ratios) {
   const size_t values = constant == 0 ? given : constant;
-  constexpr size_t some = 64;  // sites: numbers just written one by one are not read together
+  constexpr size_t some = 64;  // sites: vectors are not read just after their numbers were written
   double twice = 0;
   for (size_t first = 0; first < rows.n; first += some) {
     const size_t last = std::min(rows.n, first + some);

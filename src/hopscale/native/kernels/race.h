@@ -1,10 +1,11 @@
 // Choosing without replacement, by weight.
 //
-// Draws with replacement in which a site that has come before is passed over are draws without
-// replacement, one after the other. A few more draws than sites are wanted do, unless a few sites
-// have most of the weight: then, after a bounded number of draws, another round begins with a table
-// of the sites that are left. What eight rounds have not settled, a race of exponential clocks does
-// at once: -log(1 - v) / w for each site left, the first to ring first.
+// Drawing with replacement, and skipping sites drawn before, amounts to drawing without
+// replacement, one site after another. It takes only a few more draws than sites are wanted, unless
+// a few sites have most of the weight: then, after a bounded number of draws, another round begins
+// with a table of the remaining sites. If eight rounds are not enough, a race of exponential clocks
+// chooses the rest at once: -log(1 - v) / w for each remaining site, in the order in which they
+// ring.
 #pragma once
 
 #include "order.h"
@@ -13,11 +14,11 @@
 namespace hopscale {
 
 constexpr int kRounds = 8;
-constexpr uint32_t kClocks = 0x72616365;  // folded into the key; rounds after the first follow on
+constexpr uint32_t kClocks = 0x72616365;  // folded into the key; later rounds add their number
 
 INLINE size_t most_draws(size_t wanted) { return 2 * wanted + 32; }
 
-// A round: draws until `length` sites are chosen or the round is over. Returns how many are.
+// A round: draws until `length` sites are chosen or the round is over. Returns how many are chosen.
 inline size_t draw_round(const Table& table, Key key, size_t n, size_t length, size_t count,
                          int32_t* sites, uint8_t* chosen, const Team& team, Scratch& scratch) {
   constexpr size_t piece = 1024;  // draws
@@ -40,7 +41,8 @@ inline size_t draw_round(const Table& table, Key key, size_t n, size_t length, s
   return count;
 }
 
-// The sites left, in the order their clocks ring; those without weight come last, in order.
+// The remaining sites in the order in which their clocks ring; those without weight come last, in
+// order.
 inline void race_of_clocks(Key key, const float* s, size_t n, Balance balance, size_t length,
                            size_t count, int32_t* sites, uint8_t* chosen, Scratch& scratch) {
   auto* clocks = room(scratch.clocks, n);
@@ -58,7 +60,7 @@ inline void race_of_clocks(Key key, const float* s, size_t n, Balance balance, s
   }
 }
 
-// Draws by the table of all sites; where draws repeat too often, by tables of the sites left.
+// Draws from the table of all sites; if draws repeat too often, from tables of the remaining sites.
 inline void choose(Table table, Key key, const float* s, size_t n, Balance balance, size_t length,
                    bool usable, int32_t* sites, uint8_t* chosen, const Team& team,
                    Scratch& scratch) {
@@ -91,7 +93,7 @@ inline float race(Key key, const float* s, size_t n, Balance balance, int32_t as
       order_log_prob_from(weights, s, n, sites, chosen, length, false, team, scratch));
 }
 
-// A choice in which all sites weigh the same. Their table depends on n alone: a thread keeps it.
+// A choice in which all sites weigh the same. Their table depends only on n: each thread keeps it.
 inline void uniform(Key key, size_t n, int32_t asked, int32_t* sites, uint8_t* chosen,
                     const Team& team) {
   struct Equal {

@@ -6,8 +6,8 @@
 
 namespace hopscale {
 
-// What the hidden units receive after some visible units were flipped: a row of the weights added
-// or taken away for each of these, and nothing for the others.
+// The inputs of the hidden units after some visible units were flipped: for each of these, a row of
+// the weights is added or subtracted.
 inline void rbm_inputs(const float* before, const int8_t* x, const uint8_t* moved,
                        const float* by_visible, size_t visible, size_t hidden, float* after) {
   for (size_t j = 0; j < hidden; ++j) after[j] = before[j];

@@ -7,7 +7,7 @@
 
 namespace hopscale {
 
-// Room for so many numbers. It only grows, so that a sampler in its stride never allocates.
+// Room for `count` numbers. It only grows, so that a running sampler never allocates.
 template <typename T>
 INLINE T* room(std::vector<T>& memory, size_t count) {
   if (memory.size() < count) memory.resize(count);

@@ -1,5 +1,5 @@
 // Sweeps over the spins of a pairwise model. Sixteen chains visit a site together: their spins lie
-// side by side, so that a neighbour is one load for all, and nothing has to be looked up.
+// side by side, so that one load fetches a neighbour for all of them, without a gather.
 #pragma once
 
 #include "chains.h"
@@ -8,7 +8,7 @@
 
 namespace hopscale {
 
-// Rows of neighbours, and blocks of sites no two of which are neighbours; n fills blocks up.
+// Rows of neighbours, and blocks of sites in which no two are neighbours; blocks are padded with n.
 struct Rows {
   const int32_t *blocks, *start, *neighbour;
   const float* weight;
@@ -23,7 +23,7 @@ struct Spins {
   float keep;  // the largest probability with which a Metropolis step changes a spin
 };
 
-// What sixteen chains have of their own.
+// The data of sixteen chains.
 struct Lanes {
   Keys key;
   Floats8 beta[kVectors], gamma[kVectors];
@@ -32,7 +32,7 @@ struct Lanes {
   int32_t* values;  // the same of a Potts model: 0, 1, ...
 };
 
-// Memory for the states of sixteen chains, aligned as vectors have to be.
+// Memory for the states of sixteen chains, aligned as vectors require.
 class LaneMemory {
  public:
   Lanes lanes(size_t n) {
@@ -54,7 +54,7 @@ class LaneMemory {
 constexpr float kUnit = 0x1p31f, kAlmost = 2147483520.0f;  // the largest float below 2^31
 
 // Whether a random number of 31 bits lies below `level`. The eight bits in `high` are nearly always
-// enough; the other 23, of the word at `counts`, are drawn where these tie.
+// enough; if they tie, the other 23 are drawn, from the word at `counts`.
 INLINE void below(const Keys& key, const Ints8* high, const Counts& counts, const Ints8* level,
                   Ints8* is_below) {
   Ints8 tie[kVectors];
@@ -68,7 +68,7 @@ INLINE void below(const Keys& key, const Ints8* high, const Counts& counts, cons
   LANES is_below[v] |= tie[v] & ((Ints8)(rest[v] >> 9) < (level[v] & 0x7FFFFF));
 }
 
-// The probability of flipping spins in fields `drive`, out of 2^31.
+// The probability of flipping spins in fields `drive`, times 2^31.
 template <bool metropolis>
 INLINE Ints8 flip_level(const Spins& model, Floats8 spin, Floats8 drive) {
   const Floats8 cost = smaller(2.0f * spin * drive, 80.0f);
@@ -81,7 +81,7 @@ INLINE Floats8 flipped(Floats8 spin, Ints8 flip) {
   return (Floats8)((Words8)spin ^ ((Words8)flip & 0x80000000u));
 }
 
-// Sums over a stretch of sites in single precision, then on in double.
+// Sums over a run of sites in single precision, then on in double.
 struct Gains {
   Floats8 sum[kVectors] = {};
   size_t added = 0;
@@ -93,8 +93,9 @@ struct Gains {
   }
 };
 
-// Visits positions [begin, end) of the blocks with a chain in each lane; adds what log pi at
-// beta = 1, gamma = 0 gains. Two sums over neighbours run side by side: one would wait for itself.
+// Visits positions [begin, end) of the blocks with a chain in each lane; adds the gain in log pi at
+// beta = 1, gamma = 0. Two sums over neighbours run side by side, because the additions of a single
+// one would wait for each other.
 template <bool metropolis>
 INLINE void visit_chains(const Spins& model, const Lanes& lanes, const Keys& key, size_t begin,
                          size_t end, double* gain) {
@@ -196,18 +197,18 @@ WIDE inline void visit(const Spins& model, const Lanes& lanes, const Keys& key, 
   visit_chains<false>(model, lanes, key, begin, end, gain);
 }
 
-// So few chains are better off one by one, with sites side by side.
+// Whether there are so few chains that it is better to take them one by one, with sites as lanes.
 INLINE bool sites_as_lanes(const Spins& model, size_t chains) {
   return chains <= 4 && model.rows.block_size >= kLanes;
 }
 
-// One block after the other; the team shares a block out, which is right because none of its sites
-// is another's neighbour.
+// Sweeps one block after another. A block is divided among the team, which is correct because no
+// two of its sites are neighbours.
 template <typename Model>
 void sweep(const Model& model, const Lanes& lanes, size_t sweeps, const Team& team, double* gain) {
   constexpr size_t piece_sites = 1024;
   const Rows& rows = model.rows;
-  // The same pieces whoever works on them: sums then round alike.
+  // Pieces do not depend on the threads, so that sums round alike.
   const size_t pieces = std::max<size_t>(1, rows.block_size / piece_sites);
   const size_t piece = (rows.block_size + pieces - 1) / pieces;
   std::vector<double> gains(pieces * kLanes, 0.0);
@@ -255,7 +256,7 @@ inline void pair_fields(const int8_t* x, const float* field, const Rows& rows, f
   }
 }
 
-// The same after some sites were flipped: only their neighbours notice.
+// The same after some sites were flipped: only the fields of their neighbours change.
 inline void pair_update(const float* before, const int8_t* x, const uint8_t* moved,
                         const Rows& rows, float* after) {
   std::memcpy(after, before, rows.n * sizeof *after);

@@ -15,7 +15,7 @@ using hopscale::Rows;
 inline constexpr char kMetropolis[] = "metropolis", kKeep[] = "keep", kSweeps[] = "sweeps",
                       kDevices[] = "devices";
 
-// The rows of a graph that may be different for every chain, and seldom is.
+// The rows of a graph, which may be different for every chain, and seldom is.
 struct RowsOf {
   Ints blocks, start, neighbour;
   Floats weight;
@@ -65,8 +65,8 @@ std::vector<Group> groups_of(size_t chains, Same same) {
 }
 
 // Sweeps of all chains. `model_of(chain)` has the parameters of a chain, `same(a, b)` says whether
-// two chains share them, `load` and `store` move states between chains and lanes. So many `devices`
-// have equally many chains: all take the way that one device with all chains would take.
+// two chains share them, `load` and `store` move states between chains and lanes. `devices` is the
+// number of devices, with equally many chains: each proceeds as one device with all chains would.
 template <typename ModelOf, typename Same, typename Load, typename Store>
 ffi::Error sweep_chains(ffi::ThreadPool& pool, Words key, States x, Floats beta, Floats gamma,
                         int32_t sweeps, int32_t devices, Out<States>& y, Out<Floats>& gain,
@@ -165,7 +165,7 @@ ffi::Error potts_sweeps(ffi::ThreadPool pool, Words key, States x, Floats beta, 
       });
 }
 
-// body(chain, rows of the chain's graph) for chains of n numbers each.
+// Calls body(chain, rows of the chain's graph) for chains of n numbers each.
 template <typename Body>
 ffi::Error over_rows(ffi::ThreadPool& pool, Ints start, Ints neighbour, Floats weight,
                      Dimensions batch, size_t n, Body body) {

@@ -1,11 +1,11 @@
-// Weights laid end to end, to draw sites by weight.
+// Cumulative weights, from which sites are drawn by weight.
 //
-// A chain's sites stand in rows of `columns_of(n)`, so that site i is in column i mod that. A draw
-// takes two random words: the first chooses a column, the second a row of it. Column sums run down
-// at most 16 rows in single precision; over the columns the sums are whole numbers, parts of about
-// 2^31, which come out the same in whatever order they are added. `reference.py` and the kernels
-// for GPUs do the same, so that they draw the same sites, but where a level and a sum tie within
-// rounding.
+// The sites of a chain are laid out in rows of `columns_of(n)`, so that site i is in column i mod
+// that number. A draw takes two random words: the first chooses a column, the second a row of it.
+// Column sums run down at most 16 rows in single precision. Over the columns, sums are whole
+// numbers, parts of about 2^31, which do not depend on the order of addition. `reference.py` and
+// the kernels for GPUs do the same and therefore draw the same sites, except where a level and a
+// sum tie within rounding.
 #pragma once
 
 #include "weights.h"
@@ -14,7 +14,7 @@ namespace hopscale {
 
 constexpr size_t kRows = 16;                    // at most
 constexpr size_t kPiece = 2048;                 // columns summed at a time, a task of their own
-constexpr float kParts = 0x1p31f - 0x1p19f;     // the total weight: under 2^31 for all rounding
+constexpr float kParts = 0x1p31f - 0x1p19f;     // the total weight: under 2^31 despite rounding
 
 INLINE size_t columns_of(size_t n) {
   size_t columns = 128;
@@ -22,7 +22,8 @@ INLINE size_t columns_of(size_t n) {
   return columns;
 }
 
-// Rows lie a little further apart than they are long, lest a column's sums share few lines of cache.
+// Rows lie slightly further apart than they are long, so that a column's sums do not compete for a
+// few lines of cache.
 struct Table {
   const float* upto;     // summed down each column
   const int32_t* edges;  // whole sums over the columns
@@ -97,8 +98,9 @@ inline double tabulate(const Scale& scale, const float* s, const uint8_t* taken,
   return total;
 }
 
-// Where the draws [first, first + count) of this key fall, by halving: the column first. Searches
-// go abreast, and none of them branches, so that none waits for another's memory.
+// The sites of the draws [first, first + count) of this key, by binary search: the column first,
+// then the row. Several searches run abreast, without branches, so that none waits for another's
+// memory.
 WIDE inline void draw_sites(const Table& given, Key key, uint32_t first, size_t count,
                             int32_t* sites) {
   constexpr uint32_t abreast = kBlock / 2;

@@ -1,4 +1,4 @@
-// Targets as XLA custom calls. Parameters that all chains share come once.
+// Targets as XLA custom calls. Parameters that all chains share are passed once.
 #pragma once
 
 #include "ffi_chains.h"
@@ -109,7 +109,7 @@ ffi::Error fhmm_update(ffi::ThreadPool pool, Floats before, States x, Flags move
 ffi::Error hamming(ffi::ThreadPool pool, States x, States origin, Out<Floats> distance) {
   const auto batch = distance->dimensions();
   const size_t n = size_of(x.dimensions());
-  // A byte of a state takes so little that another thread is worth waking for many bytes only.
+  // A byte of a state takes so little time that waking another thread is worthwhile only for many.
   hopscale::for_each_chain(
       team_of(pool), distance->element_count(), n / 32,
       [=, x = of_chain(x, batch), origin = of_chain(origin, batch),

@@ -6,14 +6,14 @@
 
 namespace hopscale {
 
-constexpr uint32_t kValues = 0x76616C75;  // folded into the key; blocks of draws follow on
+constexpr uint32_t kValues = 0x76616C75;  // folded into the key, plus the number of the block
 
 // From the end of an order of sites: the weight of each site, and of the value it takes.
 struct Along {
   size_t length;
   bool backwards;
   double *totals, *taken;
-  bool fine = true;  // single precision holds all of them well
+  bool fine = true;  // single precision represents all of them well
 
   Along(size_t count, bool is_backwards)
       : length(count),
@@ -21,7 +21,7 @@ struct Along {
         totals(room(Scratch::here().along, 2 * count)),
         taken(totals + count) {}
 
-  // Those of sites [first, first + count) of the order.
+  // Puts those of sites [first, first + count) of the order.
   void put(size_t first, size_t count, const float* total, const float* weight) {
     const size_t begin = backwards ? first : length - first - count;
     int32_t all_fit = 1;
@@ -35,8 +35,9 @@ struct Along {
   }
 };
 
-// Some sites of an order. The weights of their other values stand value by value, so that those of
-// different sites are side by side: the c-th other value of the r-th site at w[c * kBlock + r].
+// Some sites of an order. The weights of their other values are stored value by value, so that
+// those of different sites are side by side: the c-th other value of the r-th site is at
+// w[c * kBlock + r].
 struct Block {
   size_t others;
   float* w;
@@ -80,8 +81,8 @@ WIDE inline void weigh_block(const Values& of, const int32_t* sites, size_t coun
   HOPSCALE_BY_KIND(of, return (weigh_sites<balance, constant>(of, sites, count, block)))
 }
 
-// The value of each site at a level between 0 and 1 of its weights. These are at most 1 - 2^-24, so
-// that some value is above the level, where single precision holds the total well.
+// The value of each site at a level between 0 and 1 of its weights. Levels are at most 1 - 2^-24,
+// so that some value is above the level if single precision represents the total well.
 WIDE inline void values_at(const Block& block, const uint32_t* words, size_t count,
                            int32_t* values) {
   const size_t others = block.others, lanes = vectors_of(count);
@@ -103,8 +104,8 @@ WIDE inline void values_at(const Block& block, const uint32_t* words, size_t cou
   for (size_t r = 0; r < lanes; ++r) values[r] += values[r] >= here[r];
 }
 
-// The same by weights relative to the largest, where these are too small or too large to be summed.
-// Where rounding leaves no value at the level, or nothing has weight: the heaviest.
+// The same with weights relative to the largest, if they are too small or too large to be summed.
+// If rounding leaves no value at the level, or nothing has weight: the heaviest.
 inline int32_t value_slowly(const Values& of, size_t site, float level) {
   const float* s = of.s + site * of.values;
   const auto here = static_cast<size_t>(of.here[site]);
@@ -149,7 +150,7 @@ inline Along draw_values(const Values& of, Key key, const int32_t* sites, int32_
   return along;
 }
 
-// Given the values `to` that they take.
+// The weights along an order, given the values `to` that its sites take.
 inline Along weigh_along(const Values& of, const int8_t* to, const int32_t* sites, size_t length,
                          bool backwards) {
   Along along(length, backwards);
@@ -194,7 +195,7 @@ inline float values_log_prob(const Values& of, const float* totals, const int8_t
   }
   double log_prob = 0;
   for (size_t r = 0; r < count; ++r) log_prob += log_weight(own[r], of.balance);
-  // A value without weight has probability 0, also where no other has any (-inf - -inf).
+  // A value without weight has probability 0, even if no other has any (-inf - -inf).
   return static_cast<float>(log_prob == -kInfinity ? log_prob : log_prob - all);
 }
 

@@ -1,7 +1,7 @@
-// Sites of several values, chosen without replacement, and the values they take: all at once.
+// Sites of several values, chosen without replacement, and the values they take, in one call.
 //
 // A site u with weight W_u takes value v with probability w_uv / W_u, so that W_u cancels from the
-// probability of a choice: log q = sum_r log w_{u_r v_r} - log(what was left to choose from at r).
+// probability of a choice: log q = sum_r log w_{u_r v_r} - log(weight left to choose from at r).
 #pragma once
 
 #include "race.h"
@@ -9,7 +9,7 @@
 
 namespace hopscale {
 
-// With logarithms of all weights.
+// The log-probability below, with logarithms of all weights.
 inline double order_values_slowly(const Values& of, const int8_t* to, const int32_t* sites,
                                   const uint8_t* chosen, size_t length, bool backwards,
                                   const Team& team) {
@@ -22,7 +22,7 @@ inline double order_values_slowly(const Values& of, const int8_t* to, const int3
 }
 
 // The log-probability of an order of sites and of the values they take, given the weights along it
-// and that of all sites together.
+// and the sum of the weights of all sites.
 inline float order_values_from(const Values& of, const Along& along, double sum, const int8_t* to,
                                const int32_t* sites, const uint8_t* chosen, const Team& team) {
   const size_t length = along.length;
@@ -40,8 +40,8 @@ inline float order_values_from(const Values& of, const Along& along, double sum,
       order_values_slowly(of, to, sites, chosen, length, along.backwards, team));
 }
 
-// The same, given nothing but the log-ratios: of the sites that are not in the order, only the sum
-// of their weights is needed.
+// The same, given only the log-ratios: for the sites that are not in the order, only the sum of
+// their weights is needed.
 inline float order_values(const Values& of, const int8_t* to, const int32_t* sites,
                           const uint8_t* chosen, int32_t asked, bool backwards, const Team& team) {
   const double sum = sum_of_totals(of, team);
@@ -49,7 +49,7 @@ inline float order_values(const Values& of, const int8_t* to, const int32_t* sit
   return order_values_from(of, along, sum, to, sites, chosen, team);
 }
 
-// Sites without replacement in order, the values they take, and the log-probability of all that.
+// Sites without replacement, in order, the values they take, and the log-probability of both.
 inline float race_values(Key key, const Values& of, int32_t asked, int32_t* sites, uint8_t* chosen,
                          int8_t* drawn, const Team& team) {
   Scratch& scratch = Scratch::here();

@@ -7,7 +7,7 @@
 
 namespace hopscale {
 
-// Sums of weights that single precision holds well.
+// Sums of weights that single precision represents well.
 constexpr float kLeastTotal = 0x1p-60f, kMostTotal = 0x1p60f;
 
 INLINE bool fits(float total) { return (total >= kLeastTotal) & (total <= kMostTotal); }
@@ -37,11 +37,11 @@ INLINE void plain_weights(const Plain& given, const float* s, size_t count, floa
   for (size_t j = 0; j < count; ++j) w[j] = weight<balance>(s[j], scale);
 }
 
-constexpr size_t kSome = 256;  // sites whose weights are had together: few enough for a cache
+constexpr size_t kSome = 256;  // sites weighed together: few enough for a cache
 
-// Where there are few values, log-ratios of the other values of sites [first, first + count) side
-// by side. The last value stands in the place of the present one. Where the present one is the last
-// itself, that place is the next row's first, written after it: there is room for one more row.
+// If there are few values, log-ratios of the other values of sites [first, first + count) side by
+// side. The last value takes the place of the present one. If the present one is the last itself,
+// that place is the next row's first, which is written later: there is room for one more row.
 template <size_t values>
 INLINE void other_ratios(const Values& of, size_t first, size_t count, float* others) {
   const float* row = of.s + first * values;
@@ -52,7 +52,8 @@ INLINE void other_ratios(const Values& of, size_t first, size_t count, float* ot
   }
 }
 
-// The weights of the other values of sites [first, first + count), in rows; how long these are.
+// The weights of the other values of sites [first, first + count), in rows. Returns the length of a
+// row.
 template <Balance balance, size_t constant>
 INLINE size_t weights_of_sites(const Values& of, size_t first, size_t count, float* w) {
   if constexpr (constant != 0) {
@@ -66,8 +67,8 @@ INLINE size_t weights_of_sites(const Values& of, size_t first, size_t count, flo
   return k;
 }
 
-// Sums of rows of four numbers, eight rows at a time; how many rows that are. Neighbours are added,
-// and once more. (Picks in functions that are inlined would be compiled for short vectors first.)
+// Sums of rows of four numbers, eight rows at a time. Returns how many rows were summed. Neighbours
+// are added, twice. (Picks in inlined functions would be compiled for short vectors first.)
 WIDE inline size_t sum_fours(const float* w, size_t count, float* total) {
 #define HALVED(a, b) \
   PICK(a, b, 0, 2, 8, 10, 4, 6, 12, 14) + PICK(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
@@ -86,7 +87,7 @@ WIDE inline size_t sum_fours(const float* w, size_t count, float* total) {
 #undef HALVED
 }
 
-// The sum of each row of weights; whether single precision holds all of them well.
+// The sum of each row of weights. Returns whether single precision represents all of them well.
 INLINE bool sum_rows(const float* w, size_t count, size_t length, float* total) {
   for (size_t i = length == 4 ? sum_fours(w, count, total) : 0; i < count; ++i) {
     float sum = 0;
@@ -98,8 +99,8 @@ INLINE bool sum_rows(const float* w, size_t count, size_t length, float* total) 
   return fine != 0;
 }
 
-// The weight of each of the sites [begin, end), a few at a time; whether single precision holds all
-// of them well.
+// The weight of each of the sites [begin, end), a few at a time. Returns whether single precision
+// represents all of them well.
 template <Balance balance, size_t constant>
 INLINE bool totals_of(const Values& given, size_t begin, size_t end, float* w, float* totals) {
   const Values of = given;
@@ -130,7 +131,7 @@ INLINE double sum_of_sites(const Values& given, size_t begin, size_t end, float*
   return total;
 }
 
-// The call with the kind of weights and the number of values constants.
+// The call with the kind of weights and the number of values as constants.
 #define HOPSCALE_BY_KIND(of, call) \
   HOPSCALE_BY_BALANCE((of).balance, HOPSCALE_BY_VALUES((of).values, call))
 
@@ -146,7 +147,7 @@ WIDE inline void logarithms(const float* x, size_t count, float* logs) {
   for (size_t i = 0; i < count; ++i) logs[i] = logarithm(x[i]);
 }
 
-// The same as logarithms. Those of sums that single precision does not hold well are had slowly.
+// The same as logarithms. Sums that single precision does not represent well are computed slowly.
 inline void log_totals_in(const Values& of, size_t begin, size_t end, float* w, float* totals) {
   for (size_t first = begin; first < end; first += kSome) {
     const size_t last = std::min(end, first + kSome);
@@ -164,7 +165,7 @@ INLINE size_t pieces_of_sites(const Values& of) {
   return (of.n + kPieceOfSites - 1) / kPieceOfSites;
 }
 
-// body(begin, end, room for the weights of some sites, piece) for pieces of the sites.
+// Calls body(begin, end, room for the weights of some sites, piece) for pieces of the sites.
 template <typename Body>
 INLINE void in_pieces_of_sites(const Values& of, const Team& team, Body body) {
   team.share(pieces_of_sites(of), of.n * of.values, [=](size_t p) {
@@ -179,7 +180,7 @@ inline void log_totals(const Values& of, float* totals, const Team& team) {
   });
 }
 
-// The weight of each site as it is; whether single precision holds all of them well.
+// The unscaled weight of each site. Returns whether single precision represents all of them well.
 inline bool plain_totals(const Values& of, float* totals, const Team& team) {
   std::atomic<bool> fine{true};
   in_pieces_of_sites(of, team, [=, &fine](size_t begin, size_t end, float* w, size_t) {

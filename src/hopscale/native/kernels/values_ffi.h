@@ -18,7 +18,7 @@ hopscale::Values values_of(Floats ratios, States here, size_t chain, int32_t bal
           hopscale::Balance(balance)};
 }
 
-// body(chain, values of the chain, where its sites begin, team) for every chain.
+// Calls body(chain, values of the chain, where its sites begin, team) for every chain.
 template <typename Body>
 ffi::Error over_values(ffi::ThreadPool& pool, Floats ratios, States here, int32_t balance,
                        Body body) {

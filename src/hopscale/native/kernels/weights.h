@@ -1,8 +1,8 @@
 // The weights of all sites: relative to the largest, in single precision.
 //
 // Weights under 2^-110 count as zero, so that no product or quotient can overflow. That is right
-// unless a choice reaches sites whose weight is nothing beside the largest; `order.h` notices and
-// goes on with logarithms in double precision.
+// unless a choice reaches sites whose weight is negligible beside the largest; `order.h` detects
+// this and continues with logarithms in double precision.
 #pragma once
 
 #include "chains.h"
@@ -10,19 +10,19 @@
 
 namespace hopscale {
 
-// The largest argument of an exponential: a variable, so that compilers bound by one instruction.
+// The largest argument of an exponential: a variable, so that it is applied by one instruction.
 struct Bound {
   float most = 80.0f;
 };
 
-// Weights as they are.
+// Unscaled weights.
 struct Plain : Bound {
   static constexpr float shift = 0.0f, one = 1.0f, factor = 1.0f;
 };
 
-// What weights are relative to: w = g(s) / exp(shift). Barker's, being at most 1, are scaled only
-// if all of them are small: exp(-shift) / (1 + exp(-s)) = 1 / (exp(shift) + exp(shift - s)). Weights
-// given as they are, all positive, are multiplied by a power of two.
+// The scale of weights: w = g(s) / exp(shift). Barker's weights, which are at most 1, are scaled
+// only if all of them are small: exp(-shift) / (1 + exp(-s)) = 1 / (exp(shift) + exp(shift - s)).
+// Weights that are given directly, all positive, are multiplied by a power of two.
 struct Scale : Bound {
   Balance balance;
   float shift, one, factor;
@@ -100,7 +100,7 @@ WIDE inline void weights_of(const Scale& given, const float* s, size_t count, do
                                          static_cast<double>(weight<balance>(s[i], scale)))
 }
 
-// NaN may be passed over here: it comes to light in the sum of the weights.
+// NaN may be missed here: it shows in the sum of the weights.
 WIDE inline float largest(const float* s, const uint8_t* taken, size_t n) {
   constexpr float none = -std::numeric_limits<float>::infinity();
   float most = none;
@@ -117,7 +117,7 @@ WIDE inline float largest(const float* s, const uint8_t* taken, size_t n) {
   return most;
 }
 
-// A chain in pieces that do not depend on who works on them, so that sums do not either.
+// A sum over pieces of a chain that do not depend on the threads, so that the sum does not either.
 inline double sum_in_pieces(const Scale& scale, const float* s, const uint8_t* taken, size_t n,
                             const Team& team, Scratch& scratch) {
   constexpr size_t piece = 32 * kRun;
@@ -133,8 +133,8 @@ inline double sum_in_pieces(const Scale& scale, const float* s, const uint8_t* t
   return total;
 }
 
-// `sum(scale)` at a scale that suits the weights of all sites. Barker's are at most 1 as they are:
-// it is looked for only where there is little weight in all.
+// `sum(scale)` at a scale that suits the weights of all sites. Barker's weights are at most 1
+// unscaled: another scale is looked for only if the total weight is small.
 template <typename Sum>
 INLINE Weights scaled(const float* s, size_t n, Balance balance, Sum sum) {
   const bool as_they_are = balance == kBarker || balance == kWeight;

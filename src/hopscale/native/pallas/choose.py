@@ -1,4 +1,4 @@
-"""Choosing sites by weight, by the algorithm of `reference`: one program a chain."""
+"""Choosing sites by weight, by the algorithm of `reference`: one program per chain."""
 
 from typing import NamedTuple
 
@@ -19,11 +19,11 @@ from hopscale.native.pallas.table import (
 )
 
 RARELY = 128  # draws at once, in rounds after the first
-LATE = np.float32(3e38)  # when a site without weight rings
+LATE = np.float32(3e38)  # the time at which a site without weight rings
 
 
 def clear(chain: Chain):
-    """No site is chosen."""
+    """Mark all sites as not chosen."""
 
     def body(at, none):
         parts.store(chain.chosen, at, at < 0, at < chain.n)
@@ -34,16 +34,17 @@ def clear(chain: Chain):
 
 
 class Weights(NamedTuple):
-    """What the first round knows of all weights: their unit, their sum, and that of the chosen."""
+    """The weights in the first round: their unit, their sum, and the sum of those chosen."""
 
     unit: tuple[Array, ...]
     total: Array
     taken: Array
 
     def rest(self, complete):
-        """The weight of the sites not chosen, if it can be told; else NaN.
+        """The weight of the sites not chosen, if it is known; else NaN.
 
-        It can if the first round chose all, and if not too little is left of a difference.
+        It is known if the first round chose all sites wanted, and if not too little is left of a
+        difference.
         """
         rest = self.total - self.taken
         return jnp.where(complete & (rest >= 0.5 * self.total), rest, jnp.nan)
@@ -52,8 +53,9 @@ class Weights(NamedTuple):
 def choose(chain: Chain, key, length, so_far=None):
     """Sites without replacement, in order; the unit of their weights, and the weight of the rest.
 
-    With `so_far`, the number of draws made already and of the sites they chose, the others are not
-    asked for. The weight of the rest is NaN where it would have to be summed up.
+    `so_far` is the number of draws already made, and of the sites that they chose; with it, the
+    unit and the weight of the rest are not needed. That weight is NaN if it would have to be summed
+    up.
     """
     nothing, zero = jnp.float32(0.0), jnp.int32(0)
 
@@ -84,7 +86,7 @@ def choose(chain: Chain, key, length, so_far=None):
     state = zero, length >= 0, count, Weights((nothing, nothing), nothing, nothing)
     if so_far is None:
         state = first_round(state)
-    else:  # mostly there is nothing to do
+    else:  # there is usually nothing to do
         state = lax.while_loop(lambda s: (s[0] == 0) & unfinished(s), first_round, state)
     turn, _, count, weights = lax.while_loop(unfinished, one_more, state)
     chain.barrier()
@@ -93,9 +95,9 @@ def choose(chain: Chain, key, length, so_far=None):
 
 
 def _draw_round(chain: Chain, table: Table, key, numbers, count, length, turn):
-    """Draws from one number to another, until `length` sites are chosen.
+    """Make the draws from one number to another, until `length` sites are chosen.
 
-    Returns how many are then, and the weight of those that this round chose.
+    Returns how many sites are chosen, and the weight of those that this round chose.
     """
     first, most = numbers
 
@@ -126,7 +128,7 @@ def _draw_round(chain: Chain, table: Table, key, numbers, count, length, turn):
 
 
 def _race_of_clocks(chain: Chain, key, count, length):
-    """The rest of `length` sites, one after the other."""
+    """Choose the rest of `length` sites, one after another."""
 
     def ring(count):
         def earlier(at, best):
@@ -172,7 +174,7 @@ def race(
 def race_on(
     key_ref, length_ref, count_ref, input_ref, *refs, n, tile, block, at_once, weighing, drawn
 ):
-    """The sites that the first `drawn` draws have left to choose, if any."""
+    """Choose the sites that the first `drawn` draws left to be chosen, if any."""
     sites_ref, chosen_ref, marks_ref, edges_ref = refs[3:]  # the others are the same memory
     memory = input_ref, chosen_ref, sites_ref, marks_ref, edges_ref
     chain = Chain(*memory, n, tile, block, at_once, weighing)

@@ -1,9 +1,9 @@
-"""Convolutions over one image, channels last: a launch for all that stands between two of them.
+"""Convolutions over one image, channels last, each fused with all that follows up to the next one.
 
-A program computes some pixels of the output, all channels of them. What would be a copy of patches
-is looked up: for each tap, the rows of the input that it sees, times a matrix. The way back, the
-gradient with respect to the input, is the same with matrices transposed. Where that way leads to an
-image of twice the side, pixels are taken by their parity, so that no tap is computed that sees
+A program computes some pixels of the output, with all their channels. Patches are not copied: for
+each tap, the rows of the input that it sees are loaded and multiplied by a matrix. The backward
+pass, the gradient with respect to the input, is the same with matrices transposed. If it leads to
+an image of twice the side, pixels are taken by their parity, so that no tap is computed that sees
 nothing.
 """
 
@@ -20,9 +20,9 @@ from jax.experimental.pallas import triton as plgpu
 from hopscale.native.pallas import parts
 
 ROWS = 128  # pixels of a program, at most
-FEWEST_ROWS = 16  # that can be multiplied
+FEWEST_ROWS = 16  # the fewest that can be multiplied
 WARP_ROWS = 16  # pixels for every warp
-STAGES = 3  # taps under way: what the next ones see is loaded meanwhile
+STAGES = 3  # taps in flight: the inputs of the next ones are loaded meanwhile
 
 
 class Term(NamedTuple):
@@ -34,13 +34,13 @@ class Term(NamedTuple):
     stride: int
 
     def offset(self, tap, back: bool):
-        """By how many rows and columns a tap looks away from a pixel; strides apart."""
+        """By how many rows and columns a tap is offset from a pixel, not counting strides."""
         down = lax.div(tap, jnp.int32(self.size)) - self.size // 2
         right = lax.rem(tap, jnp.int32(self.size)) - self.size // 2
         return (-down, -right) if back else (down, right)
 
     def seen_from(self, phase: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-        """Back with strides: taps that see something from pixels of a parity, and their offsets."""
+        """Backward, with strides: taps that see something from pixels of a parity, with offsets."""
         for tap in range(self.size**2):
             down = phase[0] + self.size // 2 - tap // self.size
             right = phase[1] + self.size // 2 - tap % self.size
@@ -63,7 +63,7 @@ class Layer(NamedTuple):
 
     @property
     def phases(self) -> int:
-        """By which rows and columns of the output are taken: those of one parity together."""
+        """The step in which rows and columns of the output are taken: one parity at a time."""
         return self.terms[0].stride if self.back else 1
 
     @property
@@ -73,7 +73,7 @@ class Layer(NamedTuple):
 
     @property
     def tiles(self) -> int:
-        """Programs."""
+        """The number of programs."""
         return -(-self.pixels[0] * self.pixels[1] // ROWS)
 
     @property
@@ -83,7 +83,7 @@ class Layer(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """The same, as kernels take them."""
+        """The same, rounded up to a number that kernels take."""
         return max(FEWEST_ROWS, pl.next_power_of_2(self.own))
 
 
@@ -127,7 +127,7 @@ def _some_pixels(layer: Layer, phase, pixel, inputs, weight_ref, given, results)
         if layer.phases > 1:
             for tap, *offset in term.seen_from(phase):
                 total = add(tap, offset, total)
-        else:  # a loop, whose loads the compiler takes ahead
+        else:  # a loop, so that the compiler loads ahead
 
             def turn(tap, total, add=add, term=term):
                 return add(tap, term.offset(tap, layer.back), total)
@@ -152,7 +152,7 @@ def _seen(x_ref, term: Term, offset, pixel, layer: Layer):
 
 
 def _matrix(weight_ref, number, layer: Layer):
-    """The matrix of a tap; back, transposed."""
+    """The matrix of a tap; backward, transposed."""
     size, channel = layer.channels, lax.iota(jnp.int32, layer.channels)
     down, right = (1, size) if layer.back else (size, 1)
     at = channel[:, None] * down + channel[None, :] * right
@@ -160,7 +160,7 @@ def _matrix(weight_ref, number, layer: Layer):
 
 
 def _finished(layer: Layer, total, at, mask, channel, given) -> Iterator[Any]:
-    """All that follows the products: forth, the swish; back, its derivative."""
+    """Everything after the products: forward, the swish; backward, its derivative."""
     if layer.has_bias:
         total = total + parts.load(next(given), channel)[None, :]
     if layer.added:
@@ -185,19 +185,20 @@ def convolve(
     inputs, weight, firsts, shape, terms, *, back=False, bias=None, add=None, added="as it is",
     slope_at=None, kept=True, interpret=False,
 ):  # fmt: skip
-    """A sum of convolutions and what follows it.
+    """A sum of convolutions, and what follows it.
 
-    Forth: h = sum of convolutions + bias + added; gives h and its swish. Back: (sum of transposed
-    convolutions + added) times the derivative of the swish; gives that twice. The second is in the
-    precision of the inputs, which is that of the products; the first in single precision.
+    Forward: h = sum of convolutions + bias + added; returns h and its swish. Backward: (sum of
+    transposed convolutions + added) times the derivative of the swish; returns that twice. The
+    first result is in single precision. The second is in the precision of the inputs, which is also
+    that of the products.
 
     Args:
-        inputs: for each term, (pixels, channels), or these in a row.
+        inputs: for each term, (pixels, channels), or the same flattened.
         weight: (taps, channels, channels) of a whole network, in the inputs' precision.
         firsts: for each term, the number of its first tap. An array, so that layers that differ
             in nothing else are compiled once.
         shape: height and width of the output.
-        terms: what to do with each input.
+        terms: the convolution of each input.
         add: (pixels, channels) of the output; `added` says how.
         slope_at: where the derivative is taken, of the same shape.
         kept: whether the first result is wanted; else None.

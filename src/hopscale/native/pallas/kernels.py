@@ -19,7 +19,7 @@ def path(length_ref, input_ref, sites_ref, chosen_ref, log_prob_ref, *, n, **sta
 def path_by_sums(
     length_ref, numbers_ref, input_ref, sites_ref, chosen_ref, log_prob_ref, *, n, **static
 ):
-    """The same, of a long chain: the unit of weights and the weight not chosen are given."""
+    """The same for a long chain: the unit of weights and the weight not chosen are given."""
     length = jnp.minimum(length_ref[0], n)
     unit, rest = (numbers_ref[0], numbers_ref[1]), numbers_ref[2]
     path = length, input_ref, sites_ref, chosen_ref, unit, rest
@@ -30,11 +30,11 @@ def settle(
     uniform_ref, forward_ref, rest_ref, length_ref, input_ref, sites_ref, chosen_ref, *refs,
     n, tile, in_place, **static,
 ):  # fmt: skip
-    """Score the way back, accept or stay: all that follows the evaluation of a proposal.
+    """Score the reverse move, accept or stay: everything after the evaluation of a proposal.
 
-    The other references are the arrays of the state proposed, of the present state and of the new
-    one, and the verdict. The first array of a state is its log-probability. An array may be its
-    own successor, in the same memory: nothing is written then unless the proposal is accepted.
+    The other references are the arrays of the proposed, the present and the new state, and the
+    verdict. The first array of a state is its log-probability. A present array and its new one may
+    share memory; nothing is then written unless the proposal is accepted.
     """
     *arrays, log_ratio_ref, accepted_ref, invalid_ref = refs
     states = len(arrays) // 3
@@ -52,7 +52,7 @@ def settle(
 
 
 def copy(source, result, needed, tile):
-    """One array over another, if needed."""
+    """Copy one array over another, if needed."""
     size = result.shape[0]
 
     def body(at, none):
@@ -64,7 +64,7 @@ def copy(source, result, needed, tile):
 
 
 def odd(length_ref, sites_ref, clean_ref, result_ref, *, programs, n, rows, columns):
-    """Count, for every step, the steps at the same site; all of these write the same parity."""
+    """Count, for every step, the steps at its site; all steps at a site write the same parity."""
     del clean_ref, n  # the first is the same memory as result_ref
     length = jnp.minimum(length_ref[0], sites_ref.shape[0])
 

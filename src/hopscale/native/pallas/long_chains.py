@@ -1,4 +1,4 @@
-"""What XLA does, with the whole device, for chains so long that one program would take long."""
+"""The work that XLA does with the whole device, for chains too long for one program to be fast."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def first_draws(key, values, weighing: Weighing, length, drawn: int):
 
 
 def _draw(key, values, weighing, number):
-    """The sites that draws of these numbers fall on, as `table.draw` has them; if they count."""
+    """The sites that draws of these numbers fall on, as in `table.draw`; whether they count."""
     n, width = values.size, reference.columns(values.size)
     unit, each = weights(values, weighing)
     rows = jnp.pad(each, (0, -n % width)).reshape(-1, width)

@@ -1,4 +1,4 @@
-"""What the kernels are made of: random bits, memory, loops over sites."""
+"""The building blocks of the kernels: random bits, memory, loops over sites."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -78,7 +78,7 @@ def over_tiles(size, tile, body, initial, together=TOGETHER):
 
 
 def share(programs, size, block, body, initial):
-    """Fold `body(start, value)` over this program's share of the blocks of `size` things."""
+    """Fold `body(start, value)` over this program's share of the blocks of `size` items."""
     program = pl.program_id(0)
 
     def step(index, value):
@@ -89,7 +89,7 @@ def share(programs, size, block, body, initial):
 
 
 def ceil_div(a, b):
-    """Rounded up, for a above -b."""
+    """a / b rounded up, for a above -b."""
     return lax.div(a + (b - 1), jnp.int32(b))
 
 
@@ -102,10 +102,10 @@ def store(ref, at, value, mask):
 
 
 def scatter(ref, at, value, mask):
-    """Store to places in no order; those outside the mask may coincide with some within.
+    """Store to places in any order; those outside the mask may coincide with some inside it.
 
-    The compiler spreads what it knows to be contiguous over threads otherwise than it does
-    scattered places, and to go from one to the other costs more than the contiguity gains. So
-    contiguous arrays too are read and written like this in kernels that scatter.
+    The compiler distributes places that it knows to be contiguous over threads differently from
+    scattered ones. Converting between the two costs more than contiguity gains. Kernels that
+    scatter therefore read and write contiguous arrays this way too.
     """
     store(ref, jnp.where(mask, at, ref.shape[0]), value, mask)

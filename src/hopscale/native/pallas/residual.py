@@ -1,7 +1,7 @@
 """A residual network's value and its gradient with respect to the image, in few launches.
 
-XLA takes some ninety kernels for both, most of them shorter than it takes to launch one. Here a
-convolution and all that follows it are one: 32 launches for a network of eight blocks.
+XLA uses some ninety kernels for both, most of which run for less time than a launch takes. Here a
+convolution and all that follows it are one kernel: 32 launches for a network of eight blocks.
 """
 
 import jax.numpy as jnp
@@ -85,7 +85,7 @@ class _Plan:
         )
 
     def forth(self, maps):
-        """For each block what its two swishes are of."""
+        """For each block, the inputs of its two swishes."""
         states, before = [], None
         for k, block in enumerate(self.blocks):
             middle, inner = self._convolve([maps], k, ("first",), bias=block.first.bias)

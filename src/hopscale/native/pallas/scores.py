@@ -8,7 +8,7 @@ from hopscale.native.pallas import parts
 
 # Weights below this are scored by logarithms: some underflow.
 TINY = 2.0**-80
-ASK = np.float32(1e30)  # in place of a step's score: to be found by logarithms
+ASK = np.float32(1e30)  # in place of a step's score that has to be found by logarithms
 
 
 def score_path(
@@ -17,8 +17,8 @@ def score_path(
 ):  # fmt: skip
     """The log-probability of a path: "forwards", "backwards", or "repeated", with replacement.
 
-    `unit`, of weights, and `rest`, the weight of the sites that were not chosen, are
-    found by going over all sites, unless given; so is `rest` if it is NaN.
+    The unit of weights and `rest`, the weight of the sites that were not chosen, are found by going
+    over all sites, unless they are given; so is `rest` if it is NaN.
     """
     without = path != "repeated"
 
@@ -29,7 +29,7 @@ def score_path(
             total, most = state
             x, counted = parts.load(input_ref, at, at < n, -jnp.inf), at < n
             if without:
-                # Chosen weight is left out, not taken off: it may be nearly all there is.
+                # Chosen weight is left out, not subtracted: it may be nearly all there is.
                 counted = counted & ~parts.load(chosen_ref, at, at < n, True)
             weights = weighing.weight(x, unit)
             x = jnp.where(x == x, x, -jnp.inf)  # NaN shows in the weights
@@ -78,7 +78,7 @@ def score_path(
 
 
 def _path_by_logarithms(input_ref, sites_ref, chosen_ref, length, n, tile, backwards, weighing):
-    """A path's score one site after the other, in logarithms: slow, and nothing is too small."""
+    """A path's score, one site after another, in logarithms: slow, but nothing underflows."""
 
     def add(at, sums):
         x = parts.load(input_ref, at, at < n, -jnp.inf)

@@ -1,9 +1,9 @@
 """Sweeps over pairwise and Potts models, by the algorithm of `native.sweeps`.
 
 A program has a few chains, whose states lie side by side, (n, chains), and stay in its processor's
-cache. It goes through all blocks and sweeps by itself: what a block has changed is read in the next
-one after a barrier, and nothing is launched in between. Where chains are too few to fill the device
-and blocks are large, a block is shared out among programs, and every block is a launch.
+cache. It goes through all blocks and sweeps by itself: changes of a block are read in the next one
+after a barrier, with no launch in between. If chains are too few to fill the device and blocks are
+large, a block is divided among programs, and every block is a launch.
 """
 
 import functools
@@ -21,8 +21,8 @@ from hopscale.native.pallas import parts
 
 ELEMENTS = 1024  # sites x chains that a program draws at once, at most
 CHAINS = 32  # of a program, at most
-PROCESSORS = 128  # that a device has, about
-LARGE = 8  # turns that a program takes for a block; from there on blocks are shared out
+PROCESSORS = 128  # of a device, approximately
+LARGE = 8  # turns of a program for a block, from which on blocks are divided among programs
 TOGETHER = 8  # neighbours looked up at once
 
 
@@ -44,7 +44,7 @@ class Shape(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether one launch does it all."""
+        """Whether one launch does all sweeps."""
         return self.shares == 1
 
     @property
@@ -83,7 +83,7 @@ class Rows(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Some sites of all chains of a program: where they are, and what decides them."""
+    """Some sites of all chains of a program: where they are, and what their draws depend on."""
 
     site: jax.Array  # (tile,)
     here: jax.Array  # whether a place has a site
@@ -101,7 +101,7 @@ class Tile(NamedTuple):
         return self.beside(self.here)
 
     def beside(self, numbers):
-        """Numbers of sites, for all chains."""
+        """Numbers of sites, repeated for all chains."""
         return jnp.broadcast_to(numbers[:, None], self.shape)
 
     def at(self, site):
@@ -125,7 +125,7 @@ def _level(tile: Tile, positions: int):
 
 
 def _draw_spins(tile: Tile, rows: Rows, refs, shape: Shape):
-    """New bits of the sites; what the log-probability at beta = 1 gains by each."""
+    """New bits of the sites; the gain in log-probability, at beta = 1, by each."""
     beta_ref, gamma_ref, field_ref, base_ref = refs
 
     def add(other, weight, total):
@@ -145,7 +145,7 @@ def _draw_spins(tile: Tile, rows: Rows, refs, shape: Shape):
 
 
 def _draw_values(tile: Tile, rows: Rows, refs, shape: Shape):
-    """New values of the sites; what the log-probability at beta = 1 gains by each."""
+    """New values of the sites; the gain in log-probability, at beta = 1, by each."""
     beta_ref, field_ref = refs
     columns = range(shape.values)
 
@@ -173,7 +173,7 @@ def _draw_values(tile: Tile, rows: Rows, refs, shape: Shape):
 
 
 def _sweep(at_ref, key_ref, *refs, draw, shape: Shape):
-    """Sweeps, or one program's share of a block: new states, and what they gain."""
+    """Sweeps, or one program's share of a block: new states, and their gains."""
     *terms, blocks_ref, start_ref, neighbour_ref, weight_ref, _, states_ref, gain_ref = refs
     rows, chain = Rows(start_ref, neighbour_ref, weight_ref), lax.iota(jnp.int32, shape.chains)
     share, tiles = pl.program_id(0), -(-shape.size // shape.tile)
@@ -183,7 +183,7 @@ def _sweep(at_ref, key_ref, *refs, draw, shape: Shape):
         place = (share + number * shape.shares) * shape.tile + lax.iota(jnp.int32, shape.tile)
         position = block * shape.size + place
         site = parts.load(blocks_ref, position, place < shape.size, shape.n)
-        here = site < shape.n  # places that are left over have site n
+        here = site < shape.n  # padding has site n
         tile = Tile(jnp.where(here, site, 0), here, position, key, states_ref, shape.chains)
         return gain + draw(tile, rows, terms, shape)
 
@@ -208,7 +208,7 @@ def _sweep(at_ref, key_ref, *refs, draw, shape: Shape):
 
 
 def _run(draw, shape: Shape, key, x, *arrays):
-    """The sweeps of one program's chains: states (n * chains,) and what each chain gains."""
+    """The sweeps of one program's chains: states (n * chains,), and the gain of each chain."""
     call = pl.pallas_call(
         functools.partial(_sweep, draw=draw, shape=shape),
         grid=(shape.shares,),
@@ -232,11 +232,11 @@ def _run(draw, shape: Shape, key, x, *arrays):
 
 
 def _swept(draw, own, shared, rows, blocks, *, values: int, interpret: bool, **settings):
-    """All chains, some to a program.
+    """Sweep all chains, some in each program.
 
     Args:
         own: key, states and numbers of each chain.
-        shared: what the operation needs beside them.
+        shared: what the operation needs besides them.
     """
     key, x, *numbers = own
     chains = key.size
@@ -244,7 +244,7 @@ def _swept(draw, own, shared, rows, blocks, *, values: int, interpret: bool, **s
     groups = -(-chains // shape.chains)
 
     def grouped(array):
-        """(chains, ...) to (groups, chains of a program, ...); the last chain fills up."""
+        """(chains, ...) to (groups, chains of a program, ...), padded with the last chain."""
         missing = groups * shape.chains - chains
         full = jnp.concatenate([array, jnp.repeat(array[-1:], missing, axis=0)])
         return full.reshape(groups, shape.chains, *array.shape[1:])
@@ -267,7 +267,7 @@ def _swept(draw, own, shared, rows, blocks, *, values: int, interpret: bool, **s
 
 
 def _shape(n: int, chains: int, blocks: tuple[int, int], **settings) -> Shape:
-    """How the work is shared out."""
+    """How the work is divided among programs."""
     own = 1
     while 2 * own <= min(CHAINS, chains // PROCESSORS):
         own *= 2

@@ -1,11 +1,11 @@
 """A chain's weights as a table to draw sites from, by the algorithm of `reference`.
 
-Sums over columns go to memory, those down the columns do not: a draw adds up the weights of its
-column again, at most 16 of them. Which draws repeat a site is found by the least number of a draw
-at each site, kept by atomic minima: of the draws that fall on a site, the one that finds its own
-number there came first. These marks are only ever read where a draw has just reset them, or at
-sites that were chosen, so nobody clears all of them. What one thread has written others read after
-a barrier.
+Sums over columns are stored in memory, those down the columns are not: a draw adds up the weights
+of its column again, at most 16 of them. To find draws that repeat a site, atomic minima keep the
+least number of a draw at each site: of the draws that fall on a site, the one that finds its own
+number there came first. These marks are read only where a draw has just reset them, or at sites
+that were chosen, so there is no need to clear all of them. What one thread has written is read by
+others after a barrier.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ from hopscale.native import reference
 from hopscale.native.pallas import parts
 from hopscale.native.pallas.weights import Weighing
 
-NEVER = np.float32(2.0**30)  # the number of a draw that has not come
+NEVER = np.float32(2.0**30)  # the number of a draw that was not made
 FIRST = np.int32(0)  # the number of the first round
 
 
@@ -52,9 +52,9 @@ class Chain(NamedTuple):
             plgpu.debug_barrier()
 
     def left(self, at, turn):
-        """Which sites the round of this number may draw: not those of rounds before it.
+        """Which sites the round of this number may draw: all but those chosen in earlier rounds.
 
-        All draws of a round are by the same weights, also those of sites that it has chosen.
+        All draws of a round use the same weights, including those of sites that it has chosen.
         """
         asked = at < self.n
         if turn is FIRST:
@@ -97,7 +97,7 @@ class Chain(NamedTuple):
 
     def _note(self, at, number, mask):
         """Lower the marks of these sites to the numbers of the draws that fell on them."""
-        if self.weighing.interpret:  # whose atomic operations know neither masks nor repeats
+        if self.weighing.interpret:  # its atomic operations take neither masks nor repeats
             marks = self.marks[...]  # pyright: ignore
             self.marks[...] = marks.at[jnp.where(mask, at, self.n)].min(number, mode="drop")  # pyright: ignore
         else:
@@ -110,7 +110,7 @@ def mark_of(turn):
 
 
 class Table(NamedTuple):
-    """What a draw needs beside the sums in memory: the unit of weights, and their sums."""
+    """What a draw needs besides the sums in memory: the unit of weights, and their sums."""
 
     unit: tuple[Array, ...]
     total: Array  # of the weights
@@ -119,7 +119,7 @@ class Table(NamedTuple):
 
 
 def tabulate(chain: Chain, turn) -> Table:
-    """Whole sums over the columns, of the weights of all sites that are left, to memory."""
+    """Write sums over the columns, in whole numbers, of the weights of all remaining sites."""
     column = lax.iota(jnp.int32, chain.tile)
     nothing = jnp.zeros(chain.tile, jnp.float32), jnp.full(chain.tile, -jnp.inf, jnp.float32)
     in_registers = chain.width <= chain.tile
@@ -142,7 +142,7 @@ def tabulate(chain: Chain, turn) -> Table:
         if sums is None:
             add = partial(_add, chain, turn, unit)
             sums, _ = chain.over_rows(column, add, nothing)
-        # Sums that are not usable may be NaN, which no whole number is.
+        # Sums that are not usable may be NaN, which is not a whole number.
         whole = (jnp.where(usable, sums, 0.0) * factor).astype(jnp.int32)
         edges = before + jnp.cumsum(whole, dtype=jnp.int32)
         parts.store(chain.edges, column, edges, column < chain.width)
@@ -157,7 +157,7 @@ def tabulate(chain: Chain, turn) -> Table:
 
 
 def _add(chain: Chain, turn, unit, at, state):
-    """The weights of some rows added to sums down the columns; and the largest value of each."""
+    """Add the weights of some rows to sums down the columns; and keep the largest value of each."""
     sums, most = state
     left = chain.left(at, turn)
     x = jnp.where(left, chain.values(at), -jnp.inf)
@@ -179,7 +179,7 @@ def draw(chain: Chain, table: Table, key, number, turn):
     weights = chain.weights(rows * chain.width + column[None, :], turn, table.unit)
     upto = jnp.cumsum(weights, axis=0)
     goal = parts.uniform_number(parts.random_bits(key, 2 * number + 1)) * jnp.max(upto, axis=0)
-    # The first beyond the goal that has weight: sums made in parallel need not only grow.
+    # The first beyond the goal that has weight: sums made in parallel need not be monotonic.
     beyond = (upto > goal[None, :]) & (weights > 0.0)
     row = jnp.min(jnp.where(beyond, rows, chain.rows - 1), axis=0)
     return jnp.minimum(row * chain.width + column, chain.n - 1)

@@ -1,4 +1,4 @@
-"""Values for the sites chosen, where these have more than two: by weight among the others."""
+"""New values, by weight, for chosen sites that have more than two values."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,7 @@ def draw_values(
 ):  # fmt: skip
     """A new value for each of the sites in order; their log-probability, added to a given one.
 
-    What is drawn for the sites that were not chosen is left as it happens to be in memory.
+    The output for sites that were not chosen is left uninitialised.
     """
     length = jnp.clip(length_ref[0], 0, n)
     lane = lax.iota(jnp.int32, block)
@@ -38,7 +38,7 @@ def draw_values(
         goal = parts.uniform_number(_random_bits(key_ref, number)) * total
         beyond = (upto > goal[None, :]) & (weights > 0.0)
         found = jnp.min(jnp.where(beyond, value, values), axis=0)
-        # Where rounding leaves none beyond, and where nothing has weight: the heaviest.
+        # If rounding leaves none beyond, or nothing has weight: the heaviest.
         heaviest = jnp.min(jnp.where(x == top[None, :], value, values - 1), axis=0)
         found = jnp.where(found < values, found, heaviest)
         parts.scatter(drawn_ref, site, found.astype(drawn_ref.dtype), counted)
@@ -52,7 +52,7 @@ def draw_values(
 
 
 def _random_bits(key_ref, number):
-    """The word of each draw: of a key for every so many of them."""
+    """The random word of each draw: each group of `DRAWN_TOGETHER` draws has its own key."""
     together = np.int32(reference.DRAWN_TOGETHER)
     turn = lax.div(number, together)
     key = (key_ref[0], key_ref[1])

@@ -1,4 +1,4 @@
-"""Weights of sites within kernels: of log-ratios, in a unit that suits them."""
+"""Weights of sites within kernels, from log-ratios, in a suitable unit."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax.experimental.pallas import triton as plgpu
 
-# Sums of weights between these bounds, and no weight beyond them, need no other unit.
+# If the sum of weights is between these bounds, and no weight is above them, the unit is kept.
 PLENTY, TOO_MUCH = np.float32(2.0**-20), np.float32(2.0**60)
 PER_BIT = np.float32(1.0 / np.log(2.0))
 
@@ -16,16 +16,16 @@ PER_BIT = np.float32(1.0 / np.log(2.0))
 class Weighing(NamedTuple):
     """g, by name: "barker", "sqrt", "min", "max", or "none" for inputs that are log-weights.
 
-    A weight is a few machine instructions on a GPU. Its relative error is about 2^-24 times one
-    more than the distance of the input from the unit's. Where the input is NaN, so is the weight;
-    it is zero for -inf, and where it underflows.
+    A weight takes a few machine instructions on a GPU. Its relative error is about 2^-24 times one
+    plus the distance of the input from the unit's. The weight is NaN if the input is NaN; it is
+    zero if the input is -inf, or if it underflows.
     """
 
     name: str
     interpret: bool = True  # as plain JAX, on any device
 
     def unit(self, largest):
-        """The input whose weight is the unit, for this largest one; and the unit over weight 1."""
+        """The input whose weight is the unit, given the largest; and the unit over weight 1."""
         top = jnp.where(largest > -jnp.inf, largest, 0.0)  # no site has weight: all are alike
         if self.name in ("barker", "min"):
             top = jnp.minimum(top, 0.0)
@@ -64,13 +64,15 @@ class Weighing(NamedTuple):
         return unit[0] * (0.5 if self.name == "sqrt" else 1.0)
 
     def in_unit(self, weigh, initial=()):
-        """Sums of weights in a unit that suits them; the unit comes first.
+        """Sums of weights in a suitable unit; the unit comes first.
+
+        Weights are summed in the unit 1. They are summed again in that of the largest only if all
+        are small, or some are large.
 
         Args:
-            weigh: of a unit, gives the sum of all weights, the largest of their inputs, and
-                whatever else is asked for. Weights are summed as they are, in the unit 1, and once
-                more in that of the largest only where they are all small, or some are large.
-            initial: of the shapes of what else is asked for.
+            weigh: given a unit, returns the sum of all weights, the largest of their inputs, and
+                any further results.
+            initial: arrays of the shapes of the further results.
         """
 
         def once(state):
