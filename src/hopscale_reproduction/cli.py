@@ -15,7 +15,7 @@ ProfileName = Annotated[
     str, typer.Option("--profile", help="quick (minutes) or paper (the full grid)")
 ]
 
-results_app = typer.Typer(no_args_is_help=True, help="Take results out of a store, or put them in.")
+results_app = typer.Typer(no_args_is_help=True, help="Export results from a store, or import them.")
 
 
 def register(app: typer.Typer) -> None:
@@ -39,10 +39,10 @@ def reproduce(
     out: Out = Path("results"),
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="stop after this many minutes; the same command goes on"),
+        typer.Option(min=0, help="stop after this many minutes; the same command continues"),
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="table2, paper profile: folder of the data sets")
+        Path | None, typer.Option(help="folder of the data sets, for table2 in the paper profile")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -90,7 +90,7 @@ def report(
 
 @results_app.command("export")
 def export(
-    file: Annotated[Path, typer.Argument(help="what to write: a .csv or .json file")],
+    file: Annotated[Path, typer.Argument(help="the .csv or .json file to write")],
     out: Out = Path("results"),
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +109,7 @@ def export(
 
 @results_app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="a .csv or .json file that was exported")],
+    file: Annotated[Path, typer.Argument(help="an exported .csv or .json file")],
     out: Out = Path("results"),
     as_json: AsJson = False,
 ) -> None:

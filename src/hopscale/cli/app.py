@@ -1,12 +1,37 @@
 """The application object, and what all commands share."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
+
+PANELS = {
+    "Sampling": ("sample", "compare", "optimize"),
+    "Learning": ("train", "evaluate"),
+    "The paper": ("reproduce", "report", "results"),
+    "This installation": ("info", "bench"),
+}
+
+
+class Commands(TyperGroup):
+    """The commands by panel, in this order; those of other packages come last."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings)
+        named = [(name, panel) for panel, names in PANELS.items() for name in names]
+        for name, panel in reversed([(n, p) for n, p in named if n in self.commands]):
+            command = self.commands.pop(name)
+            command.rich_help_panel = panel  # type: ignore[attr-defined]
+            self.commands = {name: command, **self.commands}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
 
 app = typer.Typer(
     name="hopscale",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

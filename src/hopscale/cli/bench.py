@@ -13,7 +13,7 @@ from hopscale.cli.app import AsJson, app, console
 @app.command()
 def bench(
     profile: Annotated[str, typer.Option(help="quick or full")] = "full",
-    chains: Annotated[str, typer.Option(help="numbers of chains, with commas")] = "10,100",
+    chains: Annotated[str, typer.Option(help="numbers of chains, separated by commas")] = "10,100",
     out: Annotated[Path, typer.Option(help="folder for bench.csv and bench.png")] = Path("results"),
     as_json: AsJson = False,
 ) -> None:

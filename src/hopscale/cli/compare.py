@@ -22,16 +22,18 @@ Where = Annotated[
         help="bernoulli, ising, fhmm, rbm, a file of couplings, or my_model.py:log_density",
     ),
 ]
-Size = Annotated[int | None, typer.Option(help="of one of the paper's targets")]
-Config = Annotated[str, typer.Option(help="of one of the paper's: C1 (smooth), C2 or C3 (sharp)")]
+Size = Annotated[int | None, typer.Option(help="size of one of the paper's targets")]
+Config = Annotated[
+    str, typer.Option(help="one of the paper's targets: C1 (smooth), C2 or C3 (sharp)")
+]
 Sites = Annotated[
-    str | None, typer.Option(help="of your own density: how many, or a shape such as 28x28")
+    str | None, typer.Option(help="your own density: number of sites, or a shape such as 28x28")
 ]
 States = Annotated[
-    str, typer.Option(help="of your own density: values a site can take; or of each site: 2,5,3")
+    str, typer.Option(help="your own density: number of values of a site; or one for each: 2,5,3")
 ]
-Kind = Annotated[str | None, typer.Option(help="of a file: ising, maxcut or qubo")]
-Beta = Annotated[float, typer.Option(help="of a file: inverse temperature")]
+Kind = Annotated[str | None, typer.Option(help="a file: ising, maxcut or qubo")]
+Beta = Annotated[float, typer.Option(help="a file: inverse temperature")]
 
 
 def find_target(
@@ -82,8 +84,8 @@ def of_a_target(act: Callable) -> Callable:
 @of_a_target
 def compare(
     target: Any,
-    seconds: Annotated[float, typer.Option(help="for each sampler")] = 30.0,
-    chains: Annotated[int, typer.Option(help="side by side")] = 100,
+    seconds: Annotated[float, typer.Option(help="seconds for each sampler")] = 30.0,
+    chains: Annotated[int, typer.Option(help="number of chains")] = 100,
     seed: Seed = 0,
     as_json: AsJson = False,
 ):
@@ -102,8 +104,8 @@ def compare(
 @of_a_target
 def optimize(
     target: Any,
-    seconds: Annotated[float, typer.Option(help="how long to look")] = 60.0,
-    chains: Annotated[int, typer.Option(help="side by side")] = 64,
+    seconds: Annotated[float, typer.Option(help="seconds to search")] = 60.0,
+    chains: Annotated[int, typer.Option(help="number of chains")] = 64,
     seed: Seed = 0,
     as_json: AsJson = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,

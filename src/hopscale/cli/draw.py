@@ -16,8 +16,10 @@ import typer
 from hopscale.cli.app import console
 from hopscale.cli.options import chosen, parameters, with_options
 
-Option = typer.Option
-Seed = Annotated[int, Option(help="of the target and the run")]
+SamplerOption, RunOption, OutputOption = (
+    functools.partial(typer.Option, rich_help_panel=panel) for panel in ("Sampler", "Run", "Output")
+)
+Seed = Annotated[int, typer.Option(help="seed of the target and of the run")]
 
 # The settings of each sampler.
 SAMPLERS = {
@@ -49,86 +51,70 @@ def draw(
     identity: dict,
     sampler: Annotated[
         str | None,
-        Option(
-            help="lbp, gwg, rwm, gibbs, or auto: what suits the target "
-            "[auto for one's own, lbp for the paper's]",
-            rich_help_panel="Sampler",
+        SamplerOption(
+            help="lbp, gwg, rwm, gibbs, or auto: one that suits the target "
+            "[auto for your own targets, lbp for the paper's]"
         ),
     ] = None,
     balance: Annotated[
         str | None,
-        Option(help="lbp, gwg: barker, sqrt, min or max [barker]", rich_help_panel="Sampler"),
+        SamplerOption(help="balancing function of lbp and gwg: barker, sqrt, min or max [barker]"),
     ] = None,
     path: Annotated[
         str | None,
-        Option(
-            help="lbp: reversed, or same as in the paper's tables [reversed]",
-            rich_help_panel="Sampler",
+        SamplerOption(
+            help="order of the reverse move of lbp: reversed, or same as in the tables [reversed]"
         ),
     ] = None,
     repeats: Annotated[
-        str | None, Option(help="gwg: once or parity [once]", rich_help_panel="Sampler")
+        str | None,
+        SamplerOption(help="sites that gwg draws twice: once or parity [once]"),
     ] = None,
     lengths: Annotated[
         str | None,
-        Option(
-            help="not gibbs: mixed, or paper for R sites at every step [mixed]",
-            rich_help_panel="Sampler",
-        ),
+        SamplerOption(help="not for gibbs: mixed, or paper for R sites at every step [mixed]"),
     ] = None,
-    scale: Annotated[
-        float | None, Option(help="a fixed R instead of tuning", rich_help_panel="Sampler")
-    ] = None,
+    scale: Annotated[float | None, SamplerOption(help="use this fixed R instead of tuning")] = None,
     rate: Annotated[
         float | None,
-        Option(help="acceptance rate to tune for [0.574; rwm 0.234]", rich_help_panel="Sampler"),
+        SamplerOption(help="acceptance rate to hold [the one of the largest jump]"),
     ] = None,
     temper: Annotated[
         bool,
-        Option("--temper", help="parallel tempering: for many modes", rich_help_panel="Sampler"),
+        SamplerOption("--temper", help="parallel tempering, for targets with many modes"),
     ] = False,
     levels: Annotated[
         int | None,
-        Option(help="--temper: how many [as many as it takes]", rich_help_panel="Sampler"),
+        SamplerOption(help="number of levels of --temper [found by a short run]"),
     ] = None,
-    chains: Annotated[int, Option(help="chains side by side", rich_help_panel="Run")] = 100,
-    warmup: Annotated[int, Option(help="steps that tune the scale", rich_help_panel="Run")] = 2000,
-    draws: Annotated[int, Option(help="steps that count", rich_help_panel="Run")] = 2000,
+    chains: Annotated[int, RunOption(help="number of chains")] = 100,
+    warmup: Annotated[int, RunOption(help="steps that tune the scale and are not kept")] = 2000,
+    draws: Annotated[int, RunOption(help="steps whose statistics are kept")] = 2000,
     seed: Seed = 0,
     keep: Annotated[
         str | None,
-        Option(help="states to save: all, last or every n-th [last]", rich_help_panel="Output"),
+        OutputOption(help="states to save: all, last, or n for every n-th [last]"),
     ] = None,
     save: Annotated[
         Path | None,
-        Option(
-            help="write kept states and statistics: NetCDF (.nc, for ArviZ) or NumPy (.npz)",
-            rich_help_panel="Output",
+        OutputOption(
+            help="write kept states and statistics: NetCDF (.nc, for ArviZ) or NumPy (.npz)"
         ),
     ] = None,
     overwrite: Annotated[
         bool,
-        Option(
-            "--overwrite", help="replace the --save file if it is there", rich_help_panel="Output"
-        ),
+        OutputOption("--overwrite", help="replace the --save file if it exists"),
     ] = False,
     checkpoint: Annotated[
         Path | None,
-        Option(
-            help="write the run to this file, every two minutes and at last",
-            rich_help_panel="Output",
-        ),
+        OutputOption(help="write the run to this file every two minutes and at the end"),
     ] = None,
     resume: Annotated[
         bool,
-        Option(
-            "--resume", help="go on with the run in the --checkpoint file", rich_help_panel="Output"
-        ),
+        OutputOption("--resume", help="continue the run in the --checkpoint file"),
     ] = False,
-    as_json: Annotated[
-        bool, Option("--json", help="print one JSON object", rich_help_panel="Output")
-    ] = False,
-    progress: Annotated[bool, Option(help="show a progress bar", rich_help_panel="Output")] = True,
+    as_json: Annotated[bool, OutputOption("--json", help="print one JSON object")] = False,
+    progress: Annotated[bool, OutputOption(help="show a progress bar")] = True,
 ) -> None:
     """Sample, print how well the run went, and save what was asked for."""
     import hopscale as hs

@@ -24,71 +24,76 @@ def ebm(
     network: Annotated[
         str | None, Option(help="resnet (the paper's), cnn or mlp [resnet; mlp]", **UNSET)
     ] = None,
-    channels: Annotated[int | None, Option(help="of the network [64]", **UNSET)] = None,
+    channels: Annotated[int | None, Option(help="channels of the network [64]", **UNSET)] = None,
     precision: Annotated[
-        str, Option(help="of convolutions: default (TF32 on a GPU), highest or bfloat16")
+        str, Option(help="precision of convolutions: default (TF32 on a GPU), highest or bfloat16")
     ] = "default",
     start: Annotated[
         str | None,
         Option(
-            help="of convolutions' weights: uniform, as in the literature, or he [uniform; he]",
+            help="initial weights of convolutions: uniform (the literature's) or he [uniform; he]",
             **UNSET,
         ),
     ] = None,
     sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
     balance: Annotated[
-        str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", **UNSET)
+        str | None,
+        Option(help="balancing function of lbp and gwg: barker, sqrt, min or max [sqrt]", **UNSET),
     ] = None,
     scale: Annotated[
         str, Option(help="tuned, tuned:RATE, adaptive[:RATE], or a fixed R: 1 for LBP-1")
     ] = "tuned",
     steps: Annotated[
-        int | None, Option(help="Metropolis-Hastings steps an iteration [40; 10]", **UNSET)
+        int | None, Option(help="Metropolis-Hastings steps per iteration [40; 10]", **UNSET)
     ] = None,
     iterations: Annotated[
-        int | None, Option(help="in all, those before --resume too [50000; 5000]", **UNSET)
+        int | None,
+        Option(help="iterations in total, including those before --resume [50000; 5000]", **UNSET),
     ] = None,
-    minutes: Annotated[
-        float | None, Option(help="end after that long if iterations do not", **UNSET)
-    ] = None,
+    minutes: Annotated[float | None, Option(help="stop after this many minutes", **UNSET)] = None,
     batch: Annotated[
-        int | None, Option(help="images an iteration, and chains [100]", **UNSET)
+        int | None, Option(help="images, and chains, per iteration [100]", **UNSET)
     ] = None,
     rate: Annotated[
         float | None, Option(help="Adam's learning rate [0.0001; 0.001]", **UNSET)
     ] = None,
     warmup: Annotated[
-        int | None, Option(help="iterations over which the rate rises [10000; 500]", **UNSET)
+        int | None,
+        Option(help="iterations over which the learning rate rises [10000; 500]", **UNSET),
     ] = None,
     buffer: Annotated[
         int | None, Option(help="chains in the replay buffer [10000; 1000]", **UNSET)
     ] = None,
     restart: Annotated[
-        float | None, Option(help="probability that a chain starts again [0]", **UNSET)
+        float | None, Option(help="probability that a chain restarts from the base [0]", **UNSET)
     ] = None,
     clip: Annotated[
-        float | None, Option(help="largest norm of a gradient; 0: any [0]", **UNSET)
+        float | None, Option(help="largest norm of a gradient; 0: no limit [0]", **UNSET)
     ] = None,
-    penalty: Annotated[float | None, Option(help="on squared energies [0]", **UNSET)] = None,
-    weight_decay: Annotated[float | None, Option(help="of AdamW [0]", **UNSET)] = None,
+    penalty: Annotated[
+        float | None, Option(help="penalty on squared energies [0]", **UNSET)
+    ] = None,
+    weight_decay: Annotated[float | None, Option(help="weight decay of AdamW [0]", **UNSET)] = None,
     average: Annotated[
-        float | None, Option(help="decay of the average of the weights [0.999; 0.998]", **UNSET)
+        float | None,
+        Option(help="decay of the running average of the weights [0.999; 0.998]", **UNSET),
     ] = None,
     crisis: Annotated[
-        float | None, Option(help="gap of energies at which a crisis begins [100]", **UNSET)
+        float | None, Option(help="energy gap at which a crisis begins [100]", **UNSET)
     ] = None,
     patience: Annotated[
-        int | None, Option(help="iterations of a crisis that are divergence [5000]", **UNSET)
+        int | None,
+        Option(help="iterations after which a crisis counts as divergence [5000]", **UNSET),
     ] = None,
     limit: Annotated[
-        float | None, Option(help="gap of energies that is divergence [2^24]", **UNSET)
+        float | None, Option(help="energy gap that counts as divergence [2^24]", **UNSET)
     ] = None,
-    every: Annotated[int, Option(help="iterations between two checkpoints")] = 1_000,
+    every: Annotated[int, Option(help="iterations between checkpoints")] = 1_000,
     long_run: Annotated[
-        int, Option(help="steps of the chains behind long-run.png; 0: no such picture")
+        int, Option(help="steps of the chains shown in long-run.png; 0: no such picture")
     ] = 1_000,
-    seed: Annotated[int, Option(help="of weights and training")] = 0,
-    resume: Annotated[bool, Option("--resume", help="go on from the newest checkpoint")] = False,
+    seed: Annotated[int, Option(help="seed of the weights and of training")] = 0,
+    resume: Annotated[bool, Option("--resume", help="continue from the newest checkpoint")] = False,
     as_json: AsJson = False,
     progress: Annotated[bool, Option(help="show a progress bar")] = True,
 ) -> None:

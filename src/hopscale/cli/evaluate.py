@@ -22,30 +22,41 @@ def evaluate(
     data: DataName = None,
     data_dir: DataDir = None,
     split: Annotated[
-        str, Option(help="whose likelihood: train, valid, test, with commas; none")
+        str,
+        Option(
+            help="parts of the data to evaluate: train, valid, test, separated by commas; or none"
+        ),
     ] = "valid,test",
-    weights: Annotated[str, Option(help="average, or last")] = "average",
+    weights: Annotated[str, Option(help="weights of the model: average or last")] = "average",
     sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
     balance: Annotated[
-        str | None, Option(help="lbp, gwg: barker, sqrt, min or max [sqrt]", show_default=False)
+        str | None,
+        Option(
+            help="balancing function of lbp and gwg: barker, sqrt, min or max [sqrt]",
+            show_default=False,
+        ),
     ] = None,
     scale: Annotated[str, Option(help="tuned, adaptive, either:RATE, or a fixed R")] = "tuned",
-    chains: Annotated[int, Option(help="of each repeat")] = 100,
-    betas: Annotated[int, Option(help="steps from the base to the model")] = 2_000,
-    repeats: Annotated[int, Option(help="independent estimates")] = 5,
+    chains: Annotated[int, Option(help="number of chains of each repeat")] = 100,
+    betas: Annotated[int, Option(help="number of steps from the base to the model")] = 2_000,
+    repeats: Annotated[int, Option(help="number of independent estimates")] = 5,
     resample: Annotated[
-        float, Option(help="draw chains again when fewer than this share are effective; 0: never")
+        float, Option(help="resample chains when less than this share is effective; 0: never")
     ] = 0.0,
-    sides: Annotated[int, Option(help="2: chains also walk back, from the replay buffer")] = 2,
+    sides: Annotated[int, Option(help="2: chains also anneal back, from the replay buffer")] = 2,
     components: Annotated[
-        int, Option(help="of the mixture that chains start from; 0: the model's own base")
+        int,
+        Option(help="components of the mixture that chains start from; 0: the model's own base"),
     ] = 100,
     settle: Annotated[
-        int, Option(help="steps of the buffer's chains before they walk back")
+        int, Option(help="steps of the buffer's chains before they anneal back")
     ] = 1_000,
-    seed: Annotated[int, Option(help="of the estimates")] = 0,
+    seed: Annotated[int, Option(help="seed of the estimates")] = 0,
     resume: Annotated[
-        bool, Option("--resume", help="store repeats beside the checkpoint; go on from those there")
+        bool,
+        Option(
+            "--resume", help="store repeats beside the checkpoint, and continue from those stored"
+        ),
     ] = False,
     as_json: AsJson = False,
     progress: Annotated[bool, Option(help="show a progress bar")] = True,

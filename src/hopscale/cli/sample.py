@@ -58,7 +58,9 @@ Config = Annotated[str, Option(help="C1 (smooth), C2 or C3 (sharp)")]
 def bernoulli(
     size: Annotated[int, Option(help="number of bits")] = 800,
     config: Config = "C2",
-    spacing: Annotated[str | None, Option(help="random or even p")] = None,
+    spacing: Annotated[
+        str | None, Option(help="how the probabilities p are spaced: random or even")
+    ] = None,
     seed: Seed = 0,
 ):
     """Independent bits."""
@@ -70,8 +72,13 @@ def bernoulli(
 def ising(
     size: Annotated[int, Option(help="side of the lattice")] = 50,
     config: Config = "C2",
-    sign: Annotated[str | None, Option(help="'+' as in the tables, '-' as in the text")] = None,
-    disc: Annotated[str | None, Option(help="half or text")] = None,
+    sign: Annotated[
+        str | None,
+        Option(help="sign of the coupling: '+' as in the paper's tables, '-' as in its text"),
+    ] = None,
+    disc: Annotated[
+        str | None, Option(help="the disc: half of the lattice, or text (its stated radius)")
+    ] = None,
     seed: Seed = 0,
 ):
     """Spins on an open lattice, with a field that is positive in a disc."""
@@ -83,8 +90,8 @@ def ising(
 def fhmm(
     size: Annotated[int, Option(help="length of the sequence")] = 1000,
     config: Config = "C2",
-    variant: Annotated[str | None, Option(help="written or table")] = None,
-    axis: Annotated[str | None, Option(help="time or factor")] = None,
+    variant: Annotated[str | None, Option(help="form of the model: written or table")] = None,
+    axis: Annotated[str | None, Option(help="which axis is the chain: time or factor")] = None,
     factors: Annotated[int | None, Option(help="number of chains K")] = None,
     seed: Seed = 0,
 ):
@@ -103,9 +110,11 @@ def _of_the_paper(name: str, size: int, config: str, seed: int, **readings: Any)
 @sample_app.command()
 @draws_from
 def rbm(
-    size: Annotated[int | None, Option(help="hidden units of a shipped RBM [400]")] = None,
-    ratios: Annotated[str, Option(help="gradient or exact")] = "gradient",
-    weights: Annotated[Path | None, Option(help="a file of `hopscale train rbm`")] = None,
+    size: Annotated[
+        int | None, Option(help="number of hidden units of a shipped RBM [400]")
+    ] = None,
+    ratios: Annotated[str, Option(help="log-ratios: gradient or exact")] = "gradient",
+    weights: Annotated[Path | None, Option(help="an RBM written by `hopscale train rbm`")] = None,
 ):
     """A restricted Boltzmann machine, shipped with hopscale or trained by `hopscale train rbm`."""
     import hopscale as hs
@@ -122,7 +131,7 @@ def rbm(
 @sample_app.command()
 @draws_from
 def ebm(
-    model: Annotated[Path, Option(help="a checkpoint, or the folder of `hopscale train ebm`")],
+    model: Annotated[Path, Option(help="a checkpoint, or a folder of `hopscale train ebm`")],
 ):
     """A deep energy-based model trained by `hopscale train ebm`."""
     import hopscale as hs
@@ -134,13 +143,16 @@ def ebm(
 @sample_app.command()
 @draws_from
 def density(
-    where: Annotated[str, typer.Argument(metavar="FILE.py:NAME", help="a function, or a target")],
-    sites: Annotated[str | None, Option(help="how many, or a shape such as 28x28")] = None,
+    where: Annotated[
+        str,
+        typer.Argument(metavar="FILE.py:NAME", help="a log-density or a target in a Python file"),
+    ],
+    sites: Annotated[str | None, Option(help="number of sites, or a shape such as 28x28")] = None,
     states: Annotated[
-        str, Option(help="values a site can take; or one number for each site: 2,5,3")
+        str, Option(help="number of values of a site; or one number for each site: 2,5,3")
     ] = "2",
     ratios: Annotated[
-        str | None, Option(help="gradient, or exact: evaluate all neighbours")
+        str | None, Option(help="log-ratios: gradient, or exact (evaluates all neighbours)")
     ] = None,
 ):
     """Your own log-density: `hopscale sample my_model.py:log_density --sites 64`.

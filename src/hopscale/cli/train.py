@@ -11,7 +11,7 @@ from hopscale.cli.app import AsJson, app, console
 from hopscale.cli.draw import as_plain
 
 train_app = typer.Typer(no_args_is_help=True)
-app.add_typer(train_app, name="train", help="Learn a model from binary images.")
+app.add_typer(train_app, name="train", help="Train a model on binary images.")
 
 DATA = (
     "digits, static-mnist, dynamic-mnist, thresholded-mnist, omniglot or caltech "
@@ -38,13 +38,15 @@ def rbm(
     hidden: Annotated[int, typer.Option(help="hidden units")] = 400,
     data: DataName = None,
     data_dir: DataDir = None,
-    epochs: Annotated[int, typer.Option(help="passes over the data, in all")] = 1,
-    cd: Annotated[int, typer.Option(help="Gibbs steps an iteration")] = 100,
-    pcd: Annotated[bool, typer.Option("--pcd", help="let chains go on, instead of CD")] = False,
-    batch: Annotated[int, typer.Option(help="images an iteration")] = 100,
+    epochs: Annotated[int, typer.Option(help="passes over the data in total")] = 1,
+    cd: Annotated[int, typer.Option(help="Gibbs steps per iteration")] = 100,
+    pcd: Annotated[
+        bool, typer.Option("--pcd", help="persistent chains (PCD) instead of CD")
+    ] = False,
+    batch: Annotated[int, typer.Option(help="images per iteration")] = 100,
     rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
-    seed: Annotated[int, typer.Option(help="of everything random")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the file")] = False,
+    seed: Annotated[int, typer.Option(help="seed of all random numbers")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="continue from the file")] = False,
     as_json: AsJson = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
 ) -> None:
