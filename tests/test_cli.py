@@ -180,7 +180,7 @@ def test_a_users_own_density_and_target(tmp_path):
     assert done.exit_code == 0, done.output + str(done.exception)
     result = json.loads(done.output)
     assert (result["target"], result["size"]) == (f"{file}:log_density", 12)
-    assert (result["sampler"], result["reason"][:16]) == ("lbp", "each step weighs ")
+    assert (result["sampler"], result["reason"][:16]) == ("lbp", "each step weighs")
     arviz = pytest.importorskip("arviz")
     assert arviz.from_netcdf(str(saved))["posterior"]["x"].shape == (4, 2, 3, 4)
     assert "has its own shape" in fails(f"{file}:target", "--sites", "3")
