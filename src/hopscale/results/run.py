@@ -263,8 +263,8 @@ class Run:
         - `sample_stats`: `lp` and `energy` of each draw, and the acceptance rate, distance and
           scale of its step, averaged over chains.
         - `warmup_sample_stats`: acceptance rate, distance and scale during warm-up.
-        - `statistics`: in runs of more than 16,384 draws that kept states, the statistics, averaged
-          over blocks of draws.
+        - `statistics`: in long runs that kept states (more than 16,384 draws, or fewer with many
+          chains), the statistics, averaged over blocks of draws.
 
         `run.to_arviz().to_netcdf("run.nc")` writes it to a file.
         """

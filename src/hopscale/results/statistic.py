@@ -17,8 +17,8 @@ class Statistic:
     """A number for each chain and draw, and the accuracy of its mean.
 
     Attributes:
-        trace: its history, of shape (chains, blocks), each entry the mean of `block` draws (1 in
-            runs of up to 16,384 draws).
+        trace: its history, of shape (chains, blocks), each entry the mean of `block` draws. One
+            draw in runs of up to 16,384 draws, or of fewer if there are more than 256 chains.
         mean_by_chain, variance_by_chain: over single draws.
     """
 
