@@ -228,3 +228,11 @@ def test_a_soft_constraint_on_the_sum_is_told_of_swaps():
     found = warned(stuck, hs.RWM(lengths="paper"), chains=2, **settings)
     assert any("2 of 2 chains never moved" in sentence for sentence in found)
     assert not any("hs.Swap" in sentence for sentence in found)
+
+
+@pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")
+def test_a_statistic_that_is_not_a_number_is_named():
+    record = {"logarithm": lambda state, info: jnp.log(jnp.sum(state.x) - 3.0)}
+    settings = {"chains": 4, "warmup": 10, "draws": 50, "record": record, **QUIET}
+    found = hs.sample(hs.Bernoulli(np.full(6, 0.5)), hs.LBP(), **settings).warnings
+    assert [s for s in found if s.startswith("logarithm was not finite in some draws")]

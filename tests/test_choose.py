@@ -38,7 +38,7 @@ KERNELS = {
     ),
     "variable selection": (SELECTION, hs.Exchange(), "correlated columns"),
     "columns of which one is in": (hs.clamp(SELECTION, [3], 1), hs.Exchange(), "correlated"),
-    "log-density": (small_targets()["quadratic"], hs.LBP(), "prices every change"),
+    "log-density": (small_targets()["quadratic"], hs.LBP(), "weighs all changes"),
 }
 
 
@@ -116,6 +116,11 @@ def test_where_no_chains_agree_those_closest_to_it_come_first(found):
         for r_hat, ess in ((1.2, 1.0), (2.0, 1e9), (np.nan, 1e9))
     )
     assert sorted([none, far, near, best], key=comparison.place) == [best, near, far, none]
+
+
+def test_kernels_have_the_same_time(found):
+    seconds = [one.seconds for one in found.candidates]
+    assert max(seconds) < 4 * min(seconds)
 
 
 def test_effective_draws_are_no_more_than_a_few_times_the_draws(found):

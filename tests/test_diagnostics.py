@@ -5,6 +5,7 @@ import pytest
 
 from hopscale import diagnostics
 from hopscale.engine.pages import Trace
+from hopscale.results.statistic import Statistic
 
 
 def autoregressive(rho, chains, n, seed=0):
@@ -191,3 +192,26 @@ def test_many_chains_are_taken_in_parts():
 
 def test_the_papers_ess_of_a_stuck_chain_is_one():
     assert diagnostics.effective_sample_size(np.full((1, 100), 0.1)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("outlier", [0.0, 1e3, 1e6])
+def test_outliers_do_not_hide_chains_that_differ(outlier):
+    """Half of the chains lie elsewhere; one entry, or a transient, is far from all others."""
+    trace = np.random.default_rng(0).normal(size=(10, 1000)).astype(np.float32)
+    trace[:5] += 1.5
+    plain = diagnostics.r_hat(trace)
+    trace[0, 0] += outlier
+    statistic = Statistic("x", trace, 1, trace.mean(axis=1), trace.var(axis=1))
+    assert statistic.r_hat == pytest.approx(plain, abs=0.01)
+    trace[:, :30] += outlier
+    statistic = Statistic("x", trace, 1, trace.mean(axis=1), trace.var(axis=1))
+    assert statistic.r_hat > 1.1
+
+
+def test_levels_that_differ_by_rounding_are_one():
+    """Each chain has its own rounding of two log-densities, as updates leave it."""
+    rng = np.random.default_rng(1)
+    trace = np.where(rng.random((8, 1000)) < 0.1, -3.0, -40.0)
+    trace = (trace * (1.0 + 1e-7 * rng.normal(size=(8, 1)))).astype(np.float32)
+    assert diagnostics.r_hat(trace) > 1.5
+    assert Statistic("x", trace, 1, trace.mean(axis=1), trace.var(axis=1)).r_hat < 1.02

@@ -225,3 +225,35 @@ def test_verdict_reads_well():
     assert "the target is invariant" in str(verdict)
     assert verdict.passed
     assert verdict.p_value <= 1
+
+
+class Astray(hs.RWM):
+    """A twin that now and then goes to a state of probability zero."""
+
+    def settle(self, uniform, target, state, there, move, log_forward):
+        settled = super().settle(uniform, target, state, there, move, log_forward)
+        wrong = (uniform > 0.999) & (there.log_prob == -jnp.inf)
+        after = jax.tree.map(lambda a, b: jnp.where(wrong, a, b), there, settled.state)
+        return settled._replace(state=after)
+
+
+def test_impossible_states_fail_the_test_however_rare():
+    target = hs.LogDensity(lambda x: jnp.where(jnp.sum(x) > 4, -jnp.inf, 0.3 * x[0]), (6,))
+    settings = {"scale": 1.0, "draws": 20_000}
+    assert hs.check.invariance(target, hs.RWM(), **settings)
+    verdict = hs.check.invariance(target, Astray(), **settings)
+    assert not verdict
+    assert verdict.p_value == 0
+
+
+def test_checks_have_a_scale_of_their_own(x64):
+    """Two sites, fewer where two are too many; kernels without a scale need none."""
+    target = hs.Bernoulli([0.3, 0.6, 0.5])
+    pi = hs.check.probabilities(target)
+    for kernel in (hs.LBP(), hs.Gibbs(order="systematic"), hs.RWM()):
+        np.testing.assert_allclose(pi @ hs.check.transition_matrix(target, kernel), pi, atol=1e-12)
+        assert hs.check.irreducible(target, kernel)
+    given = hs.Swap(ones=1)
+    assert hs.check.transition_matrix(target, given).shape == (8, 8)
+    x = np.random.default_rng(0).integers(0, 2, (10, 3))
+    assert hs.check.ratios(target, x).agree

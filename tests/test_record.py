@@ -139,6 +139,7 @@ def test_recorders_agree_with_kept_states():
         "sites": hs.record.SiteMeans(),
         "pairs": hs.record.PairMoments(),
         "histogram": hs.record.Histogram(up, EDGES),
+        "integers": hs.record.Histogram(lambda state, info: state.x.sum(), EDGES),
         "best": hs.record.BestState(),
     }
     run = hs.sample(TARGET, record=recorders, keep="all", **SETTINGS)
@@ -156,7 +157,8 @@ def test_recorders_agree_with_kept_states():
 
     totals = flat.sum(axis=1)
     inner = np.searchsorted(EDGES[1:-1], totals, side="right")
-    np.testing.assert_array_equal(run.recorded["histogram"], np.bincount(inner, minlength=4))
+    for name in ("histogram", "integers"):
+        np.testing.assert_array_equal(run.recorded[name], np.bincount(inner, minlength=4))
     assert run.recorded["histogram"].sum() == 300
 
     log_prob = np.asarray(jax.vmap(TARGET.log_prob)(run.draws.reshape(-1, 6, 6)))

@@ -160,3 +160,16 @@ def test_other_arguments_are_refused():
         hs.Swap(balance="fair")
     with pytest.raises(TypeError, match="3 values a site"):
         hs.sample(hs.LogDensity(jnp.sum, (3,), 3), hs.Swap(ones=1), progress=False)
+
+
+def test_uniform_swaps_do_not_ask_for_ratios():
+    """So log-probabilities that are updated are refreshed, and no ratios are compared."""
+    kernel = hs.Swap(ones=3, balance=None)
+    target = hs.LogDensity(lambda x: jnp.where(jnp.sum(x) == 3, jnp.sum(x[:4]), -jnp.inf), (60,))
+    assert not kernel.informed
+    assert hs.Swap(ones=3).informed
+    run = hs.sample(target, kernel, chains=4, warmup=5, draws=5, progress=False)
+    assert run.ratios is None
+    assert not any("atios" in sentence for sentence in run.warnings)
+    ising = hs.Ising(np.zeros((4, 4)), 0.3)
+    assert kernel.updates(ising) == ising.updates(ratios=False)

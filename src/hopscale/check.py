@@ -91,14 +91,16 @@ def _log_probs(target: Target, x):
 
 
 @renamed(sampler="kernel")
-def transition_matrix(target: Target, kernel: Kernel, scale: float) -> Float[np.ndarray, "m m"]:
+def transition_matrix(
+    target: Target, kernel: Kernel, scale: float | None = None
+) -> Float[np.ndarray, "m m"]:
     """The probability of going from each state (row) to each (column) in one step at this scale.
 
     Rows and columns are in the order of `states`. Everything that the kernel could draw is
     evaluated by the functions of its own step. Run it in float64 (jax.enable_x64) for an answer
     exact to about 1e-14.
     """
-    _check(target, kernel, scale)
+    scale = _check(target, kernel, scale)
     everything = jnp.asarray(states(target))
     at = jnp.asarray(scale, target.dtype)
     matrix = np.zeros((len(everything), len(everything)))
@@ -116,7 +118,7 @@ def _transitions(kernel: Kernel, target: Target, x, scale):
     return kernel.transitions(target, x, scale)
 
 
-def irreducible(target: Target, kernel: Kernel, scale: float) -> bool:
+def irreducible(target: Target, kernel: Kernel, scale: float | None = None) -> bool:
     """Whether every state of positive probability can be reached from every other.
 
     Invariance is not enough: a kernel that goes from x to its complement and back leaves a
@@ -150,7 +152,8 @@ def ratios(target: Target, x=None, key=0) -> Comparison:
     """
     instance("target", target, Target, "hs.LogDensity(fn, shape)")
     key_states, key_sites = jax.random.split(as_key(key))
-    return compare(target, initial_states(target, RWM(), 4, x, key_states), key_sites)
+    number = 4 if x is None or np.ndim(x) == len(target.shape) else len(x)
+    return compare(target, initial_states(target, RWM(), number, x, key_states), key_sites)
 
 
 def _check(target, kernel, scale: float | None) -> float:
@@ -159,10 +162,11 @@ def _check(target, kernel, scale: float | None) -> float:
         got = " and ".join(kind_of(value) for value in (target, kernel))
         raise TypeError(f"a target and a kernel are needed; got {got}.")
     kernel.check(target)
-    scale = min(2.0, target.num_sites) if scale is None else scale
     scales = kernel.scale_range(target)
-    if scales is not None:
-        Fixed(scale).check(scales)
+    if scales is None:
+        return 1.0 if scale is None else scale
+    scale = min(2.0, float(scales.high)) if scale is None else scale
+    Fixed(scale).check(scales)
     return scale
 
 
@@ -192,7 +196,7 @@ def invariance(
     Args:
         target: any target with at most 65,536 states.
         kernel: any kernel, your own included; only its steps are used.
-        scale: R. None: 2, or 1 for a target of one site.
+        scale: R. None: 2, or 1 if that is the largest. Kernels without a scale ignore it.
         draws: the number of exact draws; a smaller bias needs more to be detected.
         steps: the number of steps from each draw.
         key: a seed or JAX key.
@@ -222,6 +226,8 @@ def _stepped(program: Program, x, steps: int):
 
 
 def _chi_square(observed: np.ndarray, expected: np.ndarray, false_alarm: float) -> Verdict:
+    if observed[expected == 0].any():  # impossible states were reached: no matter of chance
+        return Verdict(p_value=0.0, statistic=np.inf, cells=len(expected), false_alarm=false_alarm)
     order = np.argsort(expected, kind="stable")
     total = np.cumsum(expected[order])
     # Cells grow from the rarest state up until each expects 10 draws; the rest joins the last cell.

@@ -202,8 +202,9 @@ class Histogram(Recorder):
 
     def update(self, memory, states: ChainState, info: Info):
         values = jax.vmap(self.function)(states, info)
-        inner = self.edges[1:-1].astype(values.dtype)
-        bins = jnp.searchsorted(inner, values, side="right")
+        dtype = jnp.result_type(values.dtype, self.edges.dtype)
+        inner = self.edges[1:-1].astype(dtype)
+        bins = jnp.searchsorted(inner, values.astype(dtype), side="right")
         return memory + jax.nn.one_hot(bins, memory.shape[1], dtype=memory.dtype)
 
     def result(self, memory, draws: int) -> np.ndarray:

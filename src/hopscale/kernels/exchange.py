@@ -66,6 +66,9 @@ class Exchange(Kernel):
     def scale_range(self, target: Target):
         return self.kernel.scale_range(target)
 
+    def evaluations(self, target: Target) -> int:
+        return self.kernel.evaluations(target) + 2
+
     def noise(self, key, target: Target) -> Noise:
         key_inner, key_exchange = jax.random.split(key)
         return Noise(inner=self.kernel.noise(key_inner, target), exchange=key_exchange)

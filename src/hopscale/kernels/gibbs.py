@@ -54,7 +54,11 @@ class BlockGibbs(Kernel):
         return found
 
     def step(self, key, target: Target, state: ChainState, scale):
-        y = self._machine(target).gibbs(key, state.x, self.pairs)
+        rbm, cache = self._machine(target), state.evaluation.cache
+        if target is rbm:
+            y = rbm.gibbs_given(key, state.x, cache, self.pairs)
+        else:
+            y = rbm.gibbs(key, state.x, self.pairs)
         info = Info(
             accept_prob=jnp.ones((), target.dtype),
             accepted=jnp.asarray(True),
@@ -133,6 +137,11 @@ class Gibbs(Kernel):
 
     def updates(self, target: Target) -> bool:
         return as_rbm(target) is None
+
+    def evaluations(self, target: Target) -> int:
+        if as_rbm(target) is not None or not isinstance(self._sweep(target), EvaluatedSweep):
+            return 1
+        return self.sweeps * target.num_sites * (target.num_states - 1)
 
     def init(self, target: Target, x: State) -> ChainState:
         if as_rbm(target) is not None:

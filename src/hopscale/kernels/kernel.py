@@ -122,6 +122,10 @@ class Kernel(eqx.Module):
         """Whether steps add to the log-probability, so that a loop must refresh it at times."""
         return target.updates(self.informed)
 
+    def evaluations(self, target: Target) -> int:
+        """How often a step evaluates the target, or updates an evaluation."""
+        return 1
+
     def starts(self, key: Key[Array, ""], target: Target, chains: int) -> State | None:
         """Random states for chains to start from; None if each value is to be equally likely."""
         return None

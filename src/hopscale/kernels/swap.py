@@ -53,7 +53,6 @@ class Swap(Metropolis):
     sizes: tuple[int, ...] | None = eqx.field(static=True, default=None, repr=False)  # of groups
 
     name: ClassVar[str] = "swap"
-    informed: ClassVar[bool] = True
     replacement: ClassVar[bool] = False
 
     def __init__(
@@ -78,6 +77,10 @@ class Swap(Metropolis):
     def __check_init__(self):
         if self.balance is not None:
             balancing.resolve(self.balance)
+
+    @property
+    def informed(self) -> bool:  # type: ignore[override]
+        return self.balance is not None
 
     # -- Where chains start. ----------------------------------------------------------------------
 
@@ -149,9 +152,6 @@ class Swap(Metropolis):
 
     # -- Steps. -----------------------------------------------------------------------------------
 
-    def init(self, target: Target, x: State) -> ChainState:
-        return ChainState(x=x, evaluation=target.evaluate(x, ratios=self.balance is not None))
-
     def scale_range(self, target: Target) -> ScaleRange:
         """The range of the number of pairs, tuned up to that of a fresh draw with the same sums."""
         high, fresh = target.num_sites // 2, target.num_sites / 4
@@ -173,16 +173,20 @@ class Swap(Metropolis):
         key_ones, key_zeros = jax.random.split(key)
         n, is_one = target.num_sites, state.x.reshape(-1) == 1
         length = jnp.minimum(length, _most_pairs(is_one))
-        choice, _ = select.race(
+        choice, log_ones = select.race(
             key_ones, self._weights(state, is_one), length, implementation=self.implementation
         )
         zeros = self._weights(state, ~is_one)
         if self.groups is None:
-            partners, _ = select.race(key_zeros, zeros, length, implementation=self.implementation)
-            drawn = partners.sites
-        else:
-            log_weights = balancing.apply(zeros.balance, zeros.values)
-            drawn = _partners(key_zeros, log_weights, ~is_one, self.groups, choice)
+            partners, log_zeros = select.race(
+                key_zeros, zeros, length, implementation=self.implementation
+            )
+            chosen = choice.chosen | partners.chosen
+            sites = jnp.stack([choice.sites, partners.sites], axis=1).reshape(-1)[:n]
+            both = Choice(sites=sites, chosen=chosen, length=2 * length)
+            return Move(choice=both, moved=chosen, values=None), log_ones + log_zeros
+        log_weights = balancing.apply(zeros.balance, zeros.values)
+        drawn = _partners(key_zeros, log_weights, ~is_one, self.groups, choice)
         move = _move(jnp.stack([choice.sites, drawn], axis=1), length, n)
         return move, self.score(target, state, move, way_back=False)
 
@@ -191,21 +195,24 @@ class Swap(Metropolis):
         length, is_one = move.choice.length // 2, flat == 1
         pairs = move.choice.sites[: n // 2 * 2].reshape(-1, 2)
         pairs = jnp.pad(pairs, ((0, n - len(pairs)), (0, 0)))
-        first = is_one[pairs[:, 0]]  # at y the first site of a pair is its zero
+        first = is_one[pairs[0, 0]]  # at x the first site of each pair is its one, at y its zero
         ones = jnp.where(first, pairs[:, 0], pairs[:, 1])
         zeros = jnp.where(first, pairs[:, 1], pairs[:, 0])
-        log_ones = self._order(self._weights(state, is_one), ones, length, way_back)
+
+        def order(weights, sites, counted):
+            choice = Choice(sites=sites, chosen=move.moved & counted, length=length)
+            return select.order_log_prob(
+                weights, choice, way_back, implementation=self.implementation
+            )
+
+        log_ones = order(self._weights(state, is_one), ones, is_one)
         weights = self._weights(state, ~is_one)
         if self.groups is None:
-            return log_ones + self._order(weights, zeros, length, way_back)
+            return log_ones + order(weights, zeros, ~is_one)
         log_weights = balancing.apply(weights.balance, weights.values)
         log_zeros = _grouped(log_weights, zeros, length, self.groups, way_back)
         apart = (self.groups[ones] != self.groups[zeros]) & (jnp.arange(n) < length)
         return jnp.where(jnp.any(apart), -jnp.inf, log_ones + log_zeros)
-
-    def _order(self, weights: Weights, sites, length, backwards: bool):
-        choice = select.listed(sites, length)
-        return select.order_log_prob(weights, choice, backwards, implementation=self.implementation)
 
     def _weights(self, state: ChainState, counted) -> Weights:
         """The weights of the sites counted, ones or zeros; other sites have weight 0."""

@@ -116,6 +116,9 @@ class Tempering(Kernel):
     def updates(self, target: Target) -> bool:
         return self.inner.updates(path_to(target))
 
+    def evaluations(self, target: Target) -> int:
+        return self.replicas * self.inner.evaluations(path_to(target))
+
     def _evaluate(self, target: Target, x: State) -> Evaluation:
         """The target's evaluation at x that the kernel needs; a `Tempered` has it in its cache."""
         return self.inner.init(path_to(target), x).evaluation.cache[1]

@@ -34,7 +34,6 @@ COLLAPSE_ITERATIONS = 1_000
 FROZEN_ACCEPTANCE = 0.01
 ALIKE_VARIETY = 0.05
 
-DIVERGED = ("not finite", "beyond the limit", "crisis not over")
 COLLAPSED = ("frozen", "alike")
 
 

@@ -65,7 +65,8 @@ def log_acceptance(
     """
     impossible = log_prob_there == -jnp.inf
     invalid = ~(log_prob_there < jnp.inf) | ((log_backward != log_backward) & ~impossible)
-    log_ratio = log_prob_there - log_prob_here + log_backward - log_forward
+    # Two small differences of large numbers; in another order their digits are lost.
+    log_ratio = (log_prob_there - log_prob_here) + (log_backward - log_forward)
     possible = (jnp.abs(log_forward) < jnp.inf) & ~impossible & ~invalid
     return jnp.where(possible, log_ratio, -jnp.inf), invalid
 

@@ -35,7 +35,7 @@ STANDSTILL = 0.01  # an acceptance rate that counts as none
 
 def advice(run: "Run") -> tuple[str, ...]:
     """The warnings of a run; none if all is well."""
-    parts = (_stuck, _invalid, _precision, _scale, _tempering, _mixing)
+    parts = (_stuck, _invalid, _undefined, _precision, _scale, _tempering, _mixing)
     return (*run.cautions, *(sentence for part in parts for sentence in part(run)))
 
 
@@ -73,6 +73,17 @@ def _invalid(run: "Run"):
         yield (
             f"{run.invalid:,} proposals could not be judged and were rejected{_why(run)}. States "
             "beyond them are never reached: mend the density, or return -inf where it is zero."
+        )
+
+
+def _undefined(run: "Run"):
+    """Statistics that were not a number."""
+    names = [name for name, s in run.statistics.items() if not np.isfinite(s.mean)]
+    if names and run.num_draws:
+        yield (
+            f"{' and '.join(names)} {'was' if len(names) == 1 else 'were'} not finite in some "
+            "draws: the mean, effective sample size and R-hat say nothing of all draws. Check the "
+            "function that was recorded."
         )
 
 

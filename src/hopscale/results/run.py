@@ -44,7 +44,7 @@ class Run:
             "scale" along warm-up and draws, in blocks of equal length.
         invalid: proposals, warm-up included, whose log-density was NaN or +inf, or whose
             log-ratios were NaN; each was rejected. `offender` is the first of them.
-        evaluations: how often the target was evaluated, over all chains.
+        evaluations: how often the target was evaluated, or an evaluation updated, over all chains.
         interrupted: whether Ctrl-C cut the run short.
         cautions: warnings from before the first step.
         reason: why this kernel was chosen; empty if it was given.

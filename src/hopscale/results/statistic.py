@@ -10,6 +10,8 @@ from hopscale.engine.pages import average
 
 RANKED_ENTRIES = 2**19  # the most entries that are ranked: longer traces are averaged in blocks
 RANKED_GRID = 2.0**-8  # standard deviations within which two entries are ranked as equal
+RESOLUTIONS = 32.0  # of single precision, likewise
+CENTRAL = 3.3  # standard deviations of a normal distribution between its quantiles 0.05 and 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,12 +66,25 @@ class Statistic:
         trace = self.trace
         while trace.size > RANKED_ENTRIES and trace.shape[1] >= 512:
             trace = average(trace[:, : trace.shape[1] // 2 * 2].T, 2).T
-        # Rounding errors of updates make equal log-densities differ, by another amount in each
-        # chain. Ranks would take that for chains that disagree.
-        with np.errstate(invalid="ignore"):
-            grid = RANKED_GRID * trace.std(dtype=np.float64) if trace.size else 0.0
-        return diagnostics.r_hat(np.round(trace / grid) if grid > 0 else trace)
+        return diagnostics.r_hat(_without_rounding(trace))
 
     def __repr__(self) -> str:
         shown = f"{self.name}: {self.mean:.6g} ± {self.error:.2g}, sd {self.sd:.4g}"
         return f"{shown}, ESS {self.ess_total:.4g} in all, R-hat {self.r_hat:.4f}"
+
+
+def _without_rounding(trace: np.ndarray) -> np.ndarray:
+    """A trace in which entries that differ by rounding alone are equal.
+
+    Rounding errors of updates make equal log-densities differ, by another amount in each chain.
+    Ranks would take that for chains that disagree. The grid is a small part of the spread of most
+    entries, which a few outliers or a transient do not widen.
+    """
+    entries = trace[np.isfinite(trace)].astype(np.float64)
+    if not entries.size:
+        return trace
+    low, middle, high = np.quantile(entries, [0.05, 0.5, 0.95])
+    spread = min(entries.std(), (high - low) / CENTRAL)
+    rounding = RESOLUTIONS * np.finfo(np.float32).eps * abs(middle)
+    grid = max(RANKED_GRID * spread, rounding)
+    return np.round(trace / grid) if grid > 0 else trace

@@ -27,6 +27,7 @@ from hopscale.targets.sweep import PairSweep
 PILOT = 64  # steps to measure how long one takes
 WARMUP_SHARE = 0.25  # of the time
 FEWEST, MOST = 50, 5_000  # steps of warm-up
+ENOUGH, MOST_DRAWS = 4.0, 10**9  # times the draws that the pilot promises; the time ends a run
 EVALUATED = 512  # evaluations of a sweep without pairs or blocks, at most
 FEW = 32  # draws of each chain: fewer say nothing
 
@@ -218,11 +219,10 @@ def _timed(target: Target, kernel: Kernel, seconds: float, chains: int, key) -> 
             raise host.Interrupted("stopped by Ctrl-C before all kernels were timed")
         return make_runs(job, plan)[0]
 
-    pilot = run(0, PILOT, None)
-    rate = pilot.steps_per_second
+    rate = run(0, PILOT, None).steps_per_second
     warmup = int(min(max(WARMUP_SHARE * seconds * rate, FEWEST), MOST))
-    draws = int(max((seconds - warmup / rate) * rate, FEWEST))
-    return _candidate(run(warmup, draws, 1.5 * seconds))
+    draws = int(min(max(ENOUGH * seconds * rate, FEWEST), MOST_DRAWS))
+    return _candidate(run(warmup, draws, seconds))
 
 
 def _candidate(run: Run) -> Candidate:

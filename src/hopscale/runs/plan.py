@@ -14,7 +14,7 @@ from jaxtyping import Array, Key
 from hopscale import record as record_module
 from hopscale import validate
 from hopscale.devices import Devices
-from hopscale.engine import loop
+from hopscale.engine import loop, pages
 from hopscale.engine.loop import Program
 from hopscale.engine.stepping import check_alike
 from hopscale.kernels import ChainState, Info, Kernel, Tempering
@@ -128,6 +128,7 @@ class Plan:
         # A state, its log-ratios at x and at y, and about as much again while a step is computed.
         values = max(target.num_states, 1) if target.num_states > 2 else 1
         needed = self.kernel.replicas * states * (4 * target.state_dtype.itemsize + 6 * 4 * values)
+        needed += runs * self._recorded_bytes()
         kept = states * (self.draws // self.thin) * target.state_dtype.itemsize if self.thin else 0
         # Each of several accelerators holds a part; the devices of a CPU share one memory.
         apart = len(self.devices) if self.devices and self.devices[0].platform != "cpu" else 1
@@ -144,6 +145,13 @@ class Plan:
         parts = {"its chains": needed, "kept states": kept, "what is recorded": memories}
         listed = [f"{validate.in_words(n)} for {what}" for what, n in parts.items() if n]
         validate.fits(f"the run, with {' and '.join(listed)},", needed + kept + memories, advice)
+
+    def _recorded_bytes(self) -> int:
+        """Bytes of the statistics of one run: a page on the device, and traces on the host."""
+        statistics = (1 + DIRECTIONS) * self.defaults + len(self.functions[0])
+        numbers = len(pages.STEP_NUMBERS) + statistics
+        steps = min(self.warmup + self.draws, pages.trace_capacity(self.chains))
+        return 4 * self.chains * numbers * (pages.page_rows(self.chains) + steps)
 
     def begin(self, compiled: bool = True) -> Sampling:
         """The run before its first step, compiled now or, if not `compiled`, at the first step."""

@@ -284,9 +284,10 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
         name: recorder.result(memories[name], num_draws)
         for name, recorder in job.observed.recorders.items()
     }
+    kernel = job.programs[i].kernel
     return Run(
         target=job.programs[i].target,
-        kernel=job.programs[i].kernel,
+        kernel=kernel,
         tuner=job.programs[i].tuner,
         chains=job.chains_each,
         warmup=job.step - num_draws,
@@ -302,7 +303,7 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
         last=last,
         invalid=invalid,
         offender=job.offender,
-        evaluations=(job.step + 1) * job.chains_each * job.programs[i].kernel.replicas,
+        evaluations=job.chains_each * (kernel.replicas + job.step * kernel.evaluations(job.target)),
         compile_seconds=job.compile_seconds,
         run_seconds=job.run_seconds / len(job.programs),
         interrupted=interrupted,

@@ -165,7 +165,13 @@ class Sampling:
 
     @property
     def resolution(self) -> int:
-        """How many steps the device averages into one entry of a trace."""
+        """How many steps the device averages into one entry of a trace.
+
+        An accelerator then sends less. On a CPU that would gain nothing, and each number of steps
+        is a program of its own.
+        """
+        if jax.default_backend() == "cpu":
+            return 1
         return min(self.totals.trace.block, self.rows)
 
     def _enter(self, phase: str) -> None:
@@ -191,7 +197,7 @@ class Sampling:
         began, self.compiled = time.perf_counter(), True
         compile_for(advance, *self._arguments(0))
         self._call(0)
-        jax.block_until_ready(self.chains)
+        jax.block_until_ready((self.chains, self._summarize()))
         self.compile_seconds += time.perf_counter() - began
 
     def _empty_records(self, recorders: Mapping[str, Recorder]) -> Records:

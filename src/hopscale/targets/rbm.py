@@ -1,6 +1,6 @@
 """The restricted Boltzmann machine, with its hidden units summed out."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -136,6 +136,12 @@ class RBM(Target):
         self._flat(x)  # raises for states of another shape
         return _gibbs(self, key, jnp.asarray(x), int(steps))
 
+    def gibbs_given(
+        self, key: Key[Array, ""], x: State, inputs: Float[Array, " hidden"], steps: int
+    ) -> State:
+        """`gibbs` of one state whose hidden inputs, the cache of its evaluation, are known."""
+        return _gibbs(self, key, x, steps, inputs)
+
     def _flat(self, x: ArrayLike) -> Float[Array, "*batch visible"]:
         x = jnp.asarray(x)
         batch = x.shape[: x.ndim - len(self.shape)]
@@ -183,10 +189,13 @@ class RBM(Target):
 
 
 @eqx.filter_jit
-def _gibbs(rbm: RBM, key: Key[Array, ""], x: State, steps: int) -> State:
-    def pair(step, x):
+def _gibbs(rbm: RBM, key: Key[Array, ""], x: State, steps: int, inputs: Any = None) -> State:
+    def drawn(step, hidden_prob):
         key_hidden, key_visible = jax.random.split(jax.random.fold_in(key, step))
-        z = jax.random.bernoulli(key_hidden, rbm.hidden_prob(x))
+        z = jax.random.bernoulli(key_hidden, hidden_prob)
         return jax.random.bernoulli(key_visible, rbm.visible_prob(z)).astype(x.dtype)
 
-    return jax.lax.fori_loop(0, steps, pair, x)
+    first, begin = 0, x
+    if inputs is not None:
+        first, begin = 1, drawn(0, jax.nn.sigmoid(inputs))
+    return jax.lax.fori_loop(first, steps, lambda step, x: drawn(step, rbm.hidden_prob(x)), begin)

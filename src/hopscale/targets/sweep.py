@@ -6,6 +6,7 @@ site after the other.
 """
 
 import abc
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -201,12 +202,14 @@ class EvaluatedSweep(Sweep):
             x, evaluation = carry
             site = step % self.num_sites
             uniform = jax.random.uniform(jax.random.fold_in(key, step), (), self.target.dtype)
-            chances, _ = value_chances(
-                self._log_probs(x, evaluation, site), x.reshape(-1)[site], **rule.settings
-            )
-            place = jnp.sum(jnp.cumsum(chances) <= uniform)
-            value = jnp.where(place < chances.size, place, x.reshape(-1)[site])
-            return self._changed(x, evaluation, site, value)
+            now = x.reshape(-1)[site].astype(jnp.int32)
+            others = self._others(x, evaluation, site)
+            log_probs = self._log_probs(evaluation, others[1].log_prob, now)
+            chances, _ = value_chances(log_probs, now, **rule.settings)
+            place = jnp.sum(jnp.cumsum(chances) <= uniform, dtype=jnp.int32)
+            stays = (place == now) | (place >= chances.size)
+            drawn = jax.tree.map(lambda a: a[(place - now - 1) % chances.size], others)
+            return jax.tree.map(partial(jnp.where, stays), (x, evaluation), drawn)
 
         return jax.lax.fori_loop(0, rule.sweeps * self.num_sites, visit, (x, evaluation))
 
@@ -214,18 +217,24 @@ class EvaluatedSweep(Sweep):
         evaluation = self.begin(x)
 
         def one(site, now):
-            log_probs = self._log_probs(x, evaluation, site)
+            there = self._others(x, evaluation, site)[1].log_prob
+            log_probs = self._log_probs(evaluation, there, now.astype(jnp.int32))
             found, same = value_chances(log_probs, now, **rule.settings)
             return jnp.where(same, 1.0 - jnp.sum(found), found)
 
         return jax.vmap(one)(jnp.arange(self.num_sites), x.reshape(-1))
 
-    def _log_probs(self, x: State, evaluation: Evaluation, site) -> Float[Array, " values"]:
+    def _others(self, x: State, evaluation: Evaluation, site) -> tuple[State, Evaluation]:
+        """The states with each other value at the site, from the next one up, evaluated."""
+        steps, number = jnp.arange(1, self.target.num_states), self.target.num_states
+        values = (x.reshape(-1)[site].astype(jnp.int32) + steps) % number
+        return jax.vmap(lambda value: self._changed(x, evaluation, site, value))(values)
+
+    def _log_probs(self, evaluation: Evaluation, others, now) -> Float[Array, " values"]:
         """The log-probability with each value at the site; -inf where it is NaN or +inf."""
-        values = jnp.arange(self.target.num_states)
-        there = jax.vmap(lambda v: self._changed(x, evaluation, site, v)[1].log_prob)(values)
-        there = jnp.where(there < jnp.inf, there, -jnp.inf)
-        return jnp.where(values == x.reshape(-1)[site], evaluation.log_prob, there)
+        others = jnp.where(others < jnp.inf, others, -jnp.inf)
+        from_now = jnp.concatenate([evaluation.log_prob[None], others])
+        return from_now[(jnp.arange(self.target.num_states) - now) % self.target.num_states]
 
     def _changed(self, x: State, evaluation: Evaluation, site, value):
         """The state with this value at the site, and its evaluation."""
