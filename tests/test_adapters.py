@@ -312,3 +312,13 @@ assert not {"matplotlib", "typer", "optax", "pandas", "scipy"} & set(sys.modules
     assert done.returncode == 0, done.stderr
     assert "hs.blackjax needs blackjax.base: pip install 'hopscale[blackjax]'" in done.stdout
     assert "hs.numpyro needs numpyro: pip install 'hopscale[numpyro]'" in done.stdout
+
+
+def test_kept_states_stand_beside_the_statistics_of_their_draws():
+    pytest.importorskip("arviz")
+    settings = {"chains": 3, "warmup": 5, "draws": 100, "keep": 30, "progress": False}
+    target = hs.Bernoulli(np.linspace(0.2, 0.8, 9))
+    run = hs.sample(target, record={"ones": lambda state, info: state.x.sum()}, **settings)
+    posterior = run.to_arviz()["posterior"]
+    np.testing.assert_array_equal(posterior["draw"], [29, 59, 89])
+    np.testing.assert_array_equal(posterior["x"].sum("x_dim_0"), posterior["ones"])

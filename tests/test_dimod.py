@@ -193,3 +193,9 @@ def test_what_is_not_a_model_is_refused():
         hs.Pairwise([(0, 1)]).to_dimod("a")
     with pytest.raises(TypeError, match="from_qubo"):
         hs.Pairwise.from_dimod({("a", "b"): 1.0})
+
+
+def test_states_of_another_width_are_refused():
+    model = dimod.BQM({0: 1.0, 1: -1.0, 2: 0.5}, {}, "BINARY")
+    with pytest.raises(ValueError, match=r"shape \(..., 3\).*got \(3, 4\)"):
+        hs.dimod.sample_set(np.zeros((3, 4), int), model)

@@ -199,3 +199,25 @@ def test_sizes_may_be_numpy_integers():
     target = hs.LogDensity(jnp.sum, (np.int64(4),), num_states=np.int64(3))  # pyright: ignore
     assert (target.shape, target.num_states) == ((4,), 3)
     assert hs.LogDensity(jnp.sum, 4).shape == (4,)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint8, bool])
+def test_chains_begin_at_integers_of_any_kind(kind):
+    target = hs.Pairwise([(0, 1, 1.0), (1, 2, 1.0)])
+    for kernel in (hs.Gibbs(), hs.LBP(), hs.RWM()):
+        state = kernel.init(target, jnp.asarray([1, 0, 1]).astype(kind))
+        assert state.x.dtype == np.int8
+        np.testing.assert_allclose(state.log_prob, target.log_prob(np.array([1, 0, 1])))
+
+
+def test_evaluations_outside_of_programs_compile_once():
+    compiled = []
+
+    def density(x):
+        compiled.append(1)
+        return jax.lax.fori_loop(0, 3, lambda i, total: total + x[i], 0.0)
+
+    target = hs.LogDensity(density, (4,))
+    for state in hs.check.states(target):
+        target.log_prob(state)
+    assert len(compiled) < 5

@@ -179,3 +179,13 @@ BAD = {
 def test_what_cannot_work_says_so(words):
     with pytest.raises((ValueError, TypeError), match=words):
         BAD[words]()
+
+
+def test_log_z_may_be_far_from_zero():
+    """The estimates between levels begin at log Z = 0, and move by less than 88 a round."""
+    target = hs.LogDensity(lambda x: -1e4 + jnp.sum(x), 6)
+    run = hs.sample(target, chains=20, warmup=500, temper=hs.Tempering(6), progress=False)
+    tempering = run.tempering
+    assert tempering is not None
+    assert abs(tempering.log_z - (6 * np.log1p(np.e) - 1e4)) < 0.1
+    assert not any("log Z" in sentence for sentence in run.warnings)

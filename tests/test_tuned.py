@@ -17,6 +17,7 @@ import hopscale as hs
 from hopscale.kernels import ScaleRange
 from hopscale.tune import fitted
 from hopscale.tune.law import Law, log_s_of
+from hopscale.tune.tuned import _apart_from_even
 from runs import SETTINGS, TARGET, same
 
 SITES = 10_000
@@ -213,3 +214,24 @@ def test_a_large_target_is_tuned_by_few_steps():
     run = hs.sample(target, hs.LBP(), chains=20, warmup=100, draws=50, key=0, progress=False)
     assert run.scale == pytest.approx(hs.theory.optimal_scale(target), rel=0.25)
     assert not any("still moving" in sentence for sentence in run.warnings)
+
+
+def test_a_tuned_scale_changes_the_parity_of_bits():
+    """On weakly coupled bits R = 32 would be best by its jumps, and parity would hardly change."""
+    target = hs.LogDensity(lambda x: 0.02 * jnp.sum(x[1:] * x[:-1]), 64)
+    settings = {"chains": 50, "warmup": 500, "draws": 500, "keep": "all", "progress": False}
+    run = hs.sample(target, hs.LBP(), **settings)
+    assert abs(run.scale - 32) >= 0.25
+    assert run.draws is not None
+    parity = (run.draws.sum(axis=-1) % 2).mean(axis=1)
+    assert 0.25 / parity.var() > 100
+    fixed = hs.sample(target, hs.LBP(), scale=hs.Fixed(32), **settings)
+    assert fixed.draws is not None
+    assert 0.25 / (fixed.draws.sum(axis=-1) % 2).mean(axis=1).var() < 20
+
+
+@pytest.mark.parametrize(
+    ("scale", "apart"), [(2.0, 1.75), (1.9, 1.75), (2.1, 2.25), (3.0, 3.0), (1.2, 1.2), (0.9, 0.9)]
+)
+def test_scales_keep_apart_from_even_numbers(scale, apart):
+    assert float(_apart_from_even(jnp.asarray(scale))) == pytest.approx(apart)

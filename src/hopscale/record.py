@@ -205,6 +205,7 @@ class Histogram(Recorder):
         dtype = jnp.result_type(values.dtype, self.edges.dtype)
         inner = self.edges[1:-1].astype(dtype)
         bins = jnp.searchsorted(inner, values.astype(dtype), side="right")
+        bins = jnp.where(values == values, bins, memory.shape[1])  # NaN is counted nowhere
         return memory + jax.nn.one_hot(bins, memory.shape[1], dtype=memory.dtype)
 
     def result(self, memory, draws: int) -> np.ndarray:

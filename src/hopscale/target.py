@@ -153,7 +153,8 @@ class Target(eqx.Module):
 
     def log_prob(self, x: ArrayLike) -> Float[Array, ""]:
         """Log-probability of one state, up to a constant of the target."""
-        return self._log_prob(self._checked(x))
+        x = self.as_state(x)
+        return _log_prob(self, x) if has_values(x) else self._log_prob(x)
 
     def log_ratios(self, x: ArrayLike) -> Ratios:
         """Log-ratios of all states one site away from x; see the class for their shape."""
@@ -168,7 +169,9 @@ class Target(eqx.Module):
             x: the state.
             ratios: whether to compute the log-ratios.
         """
-        x = self._checked(x)
+        x = self.as_state(x)
+        if has_values(x):
+            return _evaluate(self, x, ratios)
         return as_evaluation(self._evaluate(x)) if ratios else self._evaluate_log_prob(x)
 
     def update(self, x: ArrayLike, evaluation: Evaluation, move: Move) -> Evaluation:
@@ -176,9 +179,10 @@ class Target(eqx.Module):
 
         It has log-ratios if `evaluation` has. Up to rounding it equals `evaluate(apply(x, move))`.
         """
-        return self._update(self._checked(x), evaluation, move)
+        return self._update(self.as_state(x), evaluation, move)
 
-    def _checked(self, x: ArrayLike) -> State:
+    def as_state(self, x: ArrayLike) -> State:
+        """x as an array of this target's shape and integers; raises for what is no state of it."""
         try:
             x = jnp.asarray(x)
         except (TypeError, ValueError) as error:
@@ -198,6 +202,19 @@ class Target(eqx.Module):
         if has_values(x):
             check_values("a state holds", np.asarray(x), self.num_states_by_site)
         return x.astype(self.state_dtype)
+
+
+# Outside of a program: else each call would compile the loops in it, and keep them in memory.
+
+
+@eqx.filter_jit
+def _log_prob(target: Target, x: State) -> Float[Array, ""]:
+    return target._log_prob(x)
+
+
+@eqx.filter_jit
+def _evaluate(target: Target, x: State, ratios: bool) -> Evaluation:
+    return as_evaluation(target._evaluate(x)) if ratios else target._evaluate_log_prob(x)
 
 
 def as_float(x: State, dtype) -> Float[Array, "*shape"]:

@@ -51,8 +51,7 @@ def _kept(run: "Run") -> np.ndarray | None:
     """The numbers of the draws whose states were kept; None if none were."""
     if run.draws is None or not run.draws.shape[1]:
         return None
-    every = run.num_draws // run.draws.shape[1]
-    return every * (1 + np.arange(run.draws.shape[1])) - 1
+    return run.every * (1 + np.arange(run.draws.shape[1])) - 1
 
 
 def _posterior(run: "Run"):

@@ -28,6 +28,7 @@ from hopscale.kernels import Info as StepInfo
 from hopscale.target import Evaluation, has_values
 from hopscale.targets import LogDensity
 from hopscale.tune import Adaptive, Fixed, fitted
+from hopscale.validate import count
 
 base = require("blackjax.base", "blackjax", "hs.blackjax")
 adaptation = require("blackjax.adaptation.base", "blackjax", "hs.blackjax")
@@ -149,7 +150,9 @@ def scale_adaptation(
         target = layout.target(logdensity_fn, num_states, ratios)
         tuner = fitted(Adaptive(rate), kernel.scale_range(target))
         program = Program(key=_typed(rng_key), target=target, kernel=kernel, tuner=tuner)
-        x = jnp.tile(layout.ravel(position).astype(target.state_dtype), (chains, 1))
+        count("num_steps", num_steps, minimum=1)
+        count("chains", chains, minimum=1)
+        x = jnp.tile(target.as_state(layout.ravel(position)), (chains, 1))
 
         def visit(row, active, walking, info, history):
             now = jnp.stack([jnp.mean(info.accept_prob), walking.tuner.scale])

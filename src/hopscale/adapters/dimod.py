@@ -71,7 +71,13 @@ def to_bqm(target: Pairwise, variables: Any = None) -> Any:
 
 def sample_set(x: Any, bqm: Any) -> Any:
     """States of 0 and 1, of shape (..., variables), such as `run.draws`, as a SampleSet."""
-    samples = np.asarray(x).reshape(-1, bqm.num_variables).astype(np.int8)
+    given = np.asarray(x)
+    if given.ndim == 0 or given.shape[-1] != bqm.num_variables:
+        raise ValueError(
+            f"states must have shape (..., {bqm.num_variables}), a value for each variable of the "
+            f"model; got {given.shape}. For draws of a clamped target, use clamped.full(draws)."
+        )
+    samples = given.reshape(-1, bqm.num_variables).astype(np.int8)
     if bqm.vartype is dimod.SPIN:
         samples = 2 * samples - 1
     return dimod.SampleSet.from_samples_bqm((samples, list(bqm.variables)), bqm)

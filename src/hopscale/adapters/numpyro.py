@@ -18,6 +18,7 @@ from hopscale.adapters import require
 from hopscale.adapters.sites import Layout, SiteDensity, first_scale, moves
 from hopscale.kernels import LBP, Kernel
 from hopscale.tune import Tuner, TunerState
+from hopscale.validate import count, instance
 
 numpyro = require("numpyro", "numpyro", "hs.numpyro")
 gibbs = require("numpyro.infer.gibbs", "numpyro", "hs.numpyro")
@@ -79,9 +80,14 @@ class DiscreteBlock(gibbs.DiscreteGibbs):
         scale: Tuner | None = None,
     ):
         super().__init__(model)
-        if not isinstance(moves, int) or moves < 1:
-            raise ValueError(f"moves must be a positive integer; got {moves!r}.")
+        count("moves", moves, minimum=1)
         self.kernel = LBP() if kernel is None else kernel
+        instance("kernel", self.kernel, Kernel, "hs.LBP()")
+        if type(self.kernel).starts is not Kernel.starts:
+            raise TypeError(
+                f"hs.{type(self.kernel).__name__} moves among some states only, and NumPyro says "
+                "where chains start. Use hs.LBP(), hs.GWG() or hs.RWM()."
+            )
         self._moves = moves
         self._scale = scale
         self._num_warmup = 0

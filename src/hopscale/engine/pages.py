@@ -107,9 +107,10 @@ class Moments:
     def add(self, count: int, mean: np.ndarray, squares: np.ndarray) -> None:
         if not count:
             return
-        gap, total = mean.astype(np.float64) - self._mean, self.count + count
-        self._squares += squares + gap**2 * (self.count * count / total)
-        self._mean += gap * (count / total)
+        with np.errstate(invalid="ignore"):  # numbers that are not finite give NaN
+            gap, total = mean.astype(np.float64) - self._mean, self.count + count
+            self._squares += squares + gap**2 * (self.count * count / total)
+            self._mean += gap * (count / total)
         self.count = total
 
     @property

@@ -278,7 +278,8 @@ def _check_symmetric(row, column, values, n: int) -> None:
         raise ValueError(
             "a matrix of couplings must be symmetric, where each pair counts once, or triangular; "
             f"J[{i}, {j}] is {matrix[i, j]:g} and J[{j}, {i}] is {matrix[j, i]:g}. If the two "
-            f"halves are to be added, pass np.triu(J + J.T, 1).{hint(n)}"
+            "halves are to be added, pass np.triu(J + J.T, 1), plus np.diag(np.diag(J)) if J has "
+            f"a diagonal.{hint(n)}"
         )
 
 

@@ -146,6 +146,7 @@ class Gibbs(Kernel):
     def init(self, target: Target, x: State) -> ChainState:
         if as_rbm(target) is not None:
             return BlockGibbs(self.sweeps).init(target, x)
+        x = target.as_state(x)
         return ChainState(x=x, evaluation=self._sweep(target).begin(x))
 
     def step(self, key, target: Target, state: ChainState, scale):

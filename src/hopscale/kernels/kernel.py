@@ -109,6 +109,7 @@ class Kernel(eqx.Module):
 
     def init(self, target: Target, x: State) -> ChainState:
         """The state of a chain at x."""
+        x = target.as_state(x)
         return ChainState(x=x, evaluation=target.evaluate(x, ratios=self.informed))
 
     def scale_range(self, target: Target) -> ScaleRange | None:

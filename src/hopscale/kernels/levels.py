@@ -70,6 +70,7 @@ class TemperedInfo(NamedTuple):
         forward, backward: $\sigma(\Delta\beta\, V - c)$ at the lower level of each pair, and
             $\sigma(c - \Delta\beta\, V)$ at the upper one, where c is the ladder's log_z. The ratio
             of their means is $e^{-c} Z_{l+1} / Z_l$ (Bennett, 1976).
+        work: $\Delta\beta\, V$, averaged over the two levels of each pair.
         round_trips: the number of states that returned to the reference from the target.
         x: the state of the coldest level.
         ladder: the ladder of the step, without the reference's log-probabilities.
@@ -84,6 +85,7 @@ class TemperedInfo(NamedTuple):
     swap_prob: Float[Array, " levels-1"]
     forward: Float[Array, " levels-1"]
     backward: Float[Array, " levels-1"]
+    work: Float[Array, " levels-1"]
     round_trips: Int[Array, ""]
     x: State
     ladder: Ladder

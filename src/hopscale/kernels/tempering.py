@@ -191,6 +191,7 @@ class Tempering(Kernel):
             swap_prob=swap_prob,
             forward=jax.nn.sigmoid(widths * gain[:-1] - scale.log_z),
             backward=jax.nn.sigmoid(scale.log_z - widths * gain[1:]),
+            work=widths * _between(gain),
             round_trips=trips,
             x=after.x,
             ladder=scale._replace(log_probs=jnp.zeros(0)),  # too large to be worth observing
@@ -240,6 +241,14 @@ def _invalid(levels: Levels) -> Bool[Array, ""]:
     if fresh.log_ratios is None:
         return invalid
     return invalid | ((fresh.log_prob > -jnp.inf) & jnp.any(jnp.isnan(fresh.log_ratios)))
+
+
+def _between(gain: Float[Array, " levels"]) -> Float[Array, " levels-1"]:
+    """The mean of neighbours; of one that is not finite, the other; 0 if neither is."""
+    low, high = gain[:-1], gain[1:]
+    low = jnp.where(jnp.isfinite(low), low, high)
+    mean = 0.5 * (low + jnp.where(jnp.isfinite(high), high, low))
+    return jnp.where(jnp.isfinite(mean), mean, 0.0)
 
 
 def _first(invalid: Bool[Array, " levels"], proposals: Int[Array, "levels *shape"]) -> State:

@@ -34,11 +34,21 @@ class Inclusion(Recorder):
     """
 
     def init(self, target: Target, chains: int):
+        if target.num_states != 2 or target.ratios != "exact":
+            raise ValueError(
+                "Inclusion averages exact log-ratios of bits; this target has "
+                f"{target.num_states} values a site and {target.ratios} ratios. Use "
+                "hs.record.SiteMeans()."
+            )
         shape = (chains, *target.shape)
         return jnp.zeros(shape, target.dtype), jnp.zeros(shape, target.dtype)
 
     def update(self, memory, states: ChainState, info: Info):
-        assert states.log_ratios is not None
+        if states.log_ratios is None:
+            raise ValueError(
+                "Inclusion averages log-ratios, which this kernel does not use. Use an informed "
+                "kernel such as hs.LBP(), or hs.record.SiteMeans()."
+            )
         total, lost = memory
         turned = jnp.where(states.x == 1, -states.log_ratios, states.log_ratios)
         chance = jax.nn.sigmoid(turned)

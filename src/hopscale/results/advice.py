@@ -160,8 +160,9 @@ def _scale(run: "Run"):
     drift = _drift(run.warmup_history.get("scale", np.zeros(0)))
     inside = scales.low * 1.01 < scale < scales.tuned_high * 0.99
     if drift > SCALE_DRIFT or (inside and abs(gap) > RATE_GAP):
+        found = "was still moving" if drift > SCALE_DRIFT else "was not right yet"
         yield (
-            f"The scale was still moving when warm-up ended (by {drift:.0%} over its last half; "
+            f"The scale {found} when warm-up ended (it moved by {drift:.0%} over its last half; "
             f"acceptance is {run.acceptance:.3f}, the tuner aimed at {rate:.3f}). Use a longer "
             f"warm-up than {run.warmup:,} steps, {4 * run.warmup:,} say, or hs.Fixed(R)."
         )
@@ -187,6 +188,11 @@ def _tempering(run: "Run"):
     found = run.tempering
     if found is None or not run.num_draws:
         return
+    if not np.isfinite(found.log_z):
+        yield (
+            "log Z was not found: its estimates between neighbouring levels did not arrive during "
+            "warm-up. Use a longer warm-up, or hs.log_z."
+        )
     if found.rejections.max() > REJECTED:
         yield (
             f"Neighbouring levels reject up to {found.rejections.max():.0%} of their swaps: "
@@ -204,7 +210,8 @@ def _tempering(run: "Run"):
 
 def _disagreement(run: "Run", worst: "Statistic") -> str:
     """Why R-hat is high, and what to do."""
-    digits = 4 if worst.r_hat < 1.1 else 3  # enough to show that it is above the limit
+    # Enough to show that it is above the limit.
+    digits = 6 if worst.r_hat < 1.02 else 4 if worst.r_hat < 1.1 else 3
     found = f"R-hat of {worst.name} is {worst.r_hat:.{digits}g}, above {R_HAT}: "
     if run.tempering is not None:
         return found + "chains differ still. Draw longer: run.extend(draws)."
@@ -246,7 +253,10 @@ def _traced(run: "Run") -> list["Statistic"]:
 
 def _mixing(run: "Run"):
     traces = _traced(run)
-    if not traces or np.all(run.distance_by_chain == 0):
+    if not run.num_draws or np.all(run.distance_by_chain == 0):
+        return
+    if not traces:
+        yield f"{run.num_draws} draws are too few to judge by. Draw longer: run.extend(draws)."
         return
     apart = [s for s in traces if disagrees(run, s)]
     if apart:

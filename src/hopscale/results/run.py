@@ -48,6 +48,7 @@ class Run:
         interrupted: whether Ctrl-C cut the run short.
         cautions: warnings from before the first step.
         reason: why this kernel was chosen; empty if it was given.
+        every: the number of draws from one kept state to the next.
     """
 
     target: Target
@@ -74,6 +75,7 @@ class Run:
     resumable: Any = dataclasses.field(default=None, repr=False)
     cautions: tuple[str, ...] = ()
     reason: str = ""
+    every: int = 1
 
     @property
     def sampler(self) -> Kernel:

@@ -310,4 +310,5 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
         resumable=None if plan is None else (plan, job.counters(), job.arrays()),
         cautions=() if plan is None else plan.cautions,
         reason="" if plan is None else plan.reason,
+        every=job.thin or max(num_draws, 1),
     )

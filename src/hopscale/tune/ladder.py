@@ -39,6 +39,7 @@ class Sums(NamedTuple):
     swap_prob: Float[Array, " levels-1"]
     forward: Float[Array, " levels-1"]
     backward: Float[Array, " levels-1"]
+    work: Float[Array, " levels-1"]
     values: Float[Array, "*shape values-1"]  # how often each site has each value except the first
 
 
@@ -116,6 +117,7 @@ class LadderTuner(Tuner):
             swap_prob=jnp.mean(info.swap_prob, axis=0),
             forward=jnp.mean(info.forward, axis=0),
             backward=jnp.mean(info.backward, axis=0),
+            work=jnp.mean(info.work, axis=0),
             values=self._values(info),
         )
         state = state._replace(
@@ -139,7 +141,7 @@ class LadderTuner(Tuner):
         pairs = jnp.zeros(self.levels - 1, dtype)
         *sites, values = self.equal.shape
         shape = (*sites, values - 1) if self.reference == "fitted" else (0,)
-        return Sums(pairs, pairs, pairs, jnp.zeros(shape, dtype))
+        return Sums(pairs, pairs, pairs, pairs, jnp.zeros(shape, dtype))
 
     def _next_round(self, state: LadderState) -> LadderState:
         """Set betas, reference and log Z from the sums of the round; begin one twice as long."""
@@ -181,10 +183,14 @@ def spread(betas: Float[Array, " levels"], rejections) -> Float[Array, " levels"
 
 
 def _log_z(state: LadderState, mean: Sums, betas) -> Float[Array, " levels-1"]:
-    """log Z between neighbours at the new betas, from the means at the present ones."""
-    tiny = jnp.finfo(betas.dtype).tiny
-    forward, backward = jnp.maximum(mean.forward, tiny), jnp.maximum(mean.backward, tiny)
-    found = state.log_z + jnp.log(forward) - jnp.log(backward)
+    r"""log Z between neighbours at the new betas, from the means at the present ones.
+
+    The bridge estimate needs a present log Z that is not far off. If it is, the mean of
+    $\Delta\beta\, V$ at both levels (thermodynamic integration) takes its place.
+    """
+    least = jnp.minimum(mean.forward, mean.backward)
+    bridge = state.log_z + jnp.log(mean.forward) - jnp.log(mean.backward)
+    found = jnp.where(least > LEAST_MEAN, bridge, mean.work)
     along = jnp.concatenate([jnp.zeros(1, found.dtype), jnp.cumsum(found)])
     return jnp.diff(_interpolate(betas, state.betas, along))
 

@@ -37,6 +37,7 @@ SLOPE_LONGEST = 0.3  # the largest move of the log scale by one look at the slop
 RATES = (0.98, 0.02)  # the bounds of the rate to hold
 
 TURNS = 5  # changes of sign of the error, after which log R is averaged
+ODD_SHARE = 0.25  # the least share of steps that change an odd number of sites
 FORGET = 6  # the weight of step n in that average is approximately n^FORGET
 
 
@@ -172,7 +173,20 @@ class Tuned(Tuner):
         return TunerState(scale=jnp.exp(log_scale).astype(state.scale.dtype), memory=memory)
 
     def settled(self, state: TunerState) -> TunerState:
-        return state._replace(scale=jnp.exp(state.memory.average))
+        return state._replace(scale=_apart_from_even(jnp.exp(state.memory.average)))
+
+
+def _apart_from_even(scale: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The scale, at least a quarter away from even numbers.
+
+    On bits, steps of an even number of sites leave the parity of the number of ones as it is. The
+    jump distance has its maxima at whole numbers, since a scale between two of them is either, so
+    without this a tuned scale would often be even, and parity would hardly ever change.
+    """
+    even = 2.0 * jnp.round(0.5 * scale)
+    away = scale - even
+    moved = even + jnp.where(away > 0, ODD_SHARE, -ODD_SHARE)
+    return jnp.where((even > 0) & (jnp.abs(away) < ODD_SHARE), moved, scale)
 
 
 def _hold_rate(memory: Memory, law: Law, at, info: Info, ends) -> Memory:
