@@ -246,3 +246,27 @@ def test_what_cannot_work_is_refused(name):
     make, error, message = BAD[name]
     with pytest.raises(error, match=message):
         make()
+
+
+def test_a_ridge_that_changes_the_posterior_is_named():
+    """Powers of x need more than single precision has; repeated columns do no harm."""
+    x = np.linspace(0, 1, 60)
+    powers = np.stack([x**k for k in range(1, 6)], axis=1)
+    noise = 0.05 * np.random.default_rng(3).normal(size=60)
+    y = powers @ [1, -3, 4, 1, -3] + noise
+    (sentence,) = VariableSelection(powers, y).cautions()
+    assert "double precision" in sentence
+    settings: dict[str, Any] = {"chains": 2, "warmup": 0, "draws": 1, "progress": False}
+    assert sentence in hs.sample(VariableSelection(powers, y), hs.RWM(), **settings).warnings
+    assert VariableSelection(powers, y, Slab(1.0)).cautions() == ()
+    columns, response = simulated()
+    repeated = np.concatenate([columns, columns[:, [1, 1]]], axis=1)
+    assert VariableSelection(repeated, response).cautions() == ()
+    assert VariableSelection(*diabetes()).cautions() == ()
+
+
+def test_double_precision_needs_no_such_warning(x64):
+    x = np.linspace(0, 1, 60)
+    powers = np.stack([x**k for k in range(1, 6)], axis=1)
+    y = powers @ [1, -3, 4, 1, -3] + 0.05 * np.random.default_rng(3).normal(size=60)
+    assert VariableSelection(powers, y).cautions() == ()

@@ -99,6 +99,10 @@ class Target(eqx.Module):
     def check(self) -> None:
         """Raise if this target cannot be sampled."""
 
+    def cautions(self) -> tuple[str, ...]:
+        """Warnings that a run on this target begins with."""
+        return ()
+
     def decided(self, ratios: str) -> "Target":
         """The target with `ratios` set to "exact" or "gradient", if it was "auto"."""
         return self

@@ -71,3 +71,33 @@ def names_of(names: Any, p: int) -> tuple[str, ...]:
     if len(found) != p:
         raise ValueError(f"names must be one for each of {p} columns; got {len(found)}.")
     return found
+
+
+def ridge_effect(
+    rows: np.ndarray, y: np.ndarray, ridge: float, shrinkage: float, size: int, seeds: int = 32
+) -> float:
+    """The most that a ridge changes the log-probability of some models of correlated columns.
+
+    Each model has a column and those most correlated with it. Without a ridge, columns that
+    repeat each other exactly are no problem, so that least squares decides.
+
+    Args:
+        rows: the columns of X as rows, of length 1.
+        y: the response, of length 1.
+        ridge: what is added to the diagonal of the Gram matrix.
+        shrinkage: g / (1 + g).
+        size: the number of columns of a model.
+        seeds: the number of models.
+    """
+    worst, p = 0.0, len(rows)
+    for first in np.unique(np.linspace(0, p - 1, min(seeds, p)).astype(int)):
+        order = np.argsort(-np.abs(rows @ rows[first]), kind="stable")
+        for columns in range(2, size + 1):
+            used = rows[order[:columns]]
+            gram, product = used @ used.T, used @ y
+            plain = np.sum((y - np.linalg.lstsq(used.T, y, rcond=1e-10)[0] @ used) ** 2)
+            ridged = 1.0 - product @ np.linalg.solve(gram + ridge * np.eye(columns), product)
+            left = [1.0 - shrinkage * (1.0 - rss) for rss in (plain, ridged)]
+            if min(left) > 0:
+                worst = max(worst, 0.5 * (y.size - 1) * abs(np.log(left[0] / left[1])))
+    return float(worst)

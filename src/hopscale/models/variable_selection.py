@@ -10,14 +10,16 @@ from jaxtyping import Array, Bool, Float, Int
 
 from hopscale.kernels.exchange import Exchange
 from hopscale.models import regression
-from hopscale.models.given import largest_size, log_prior, names_of, standardised
+from hopscale.models.given import largest_size, log_prior, names_of, ridge_effect, standardised
 from hopscale.models.posterior import RankedModel
 from hopscale.models.regression import Columns, Fit
 from hopscale.move import Move, apply
 from hopscale.record import MeanAndError
-from hopscale.target import Evaluation, State, Target
+from hopscale.target import Evaluation, State, Target, has_values
 from hopscale.validate import number
 
+CORRELATED = 6  # columns of the models at which the effect of the ridge is looked at
+LOST = 0.1  # of a log-probability, which the ridge may change by that much without a warning
 PRECISE = 1e5  # rounding units, which updates accumulate, for a log-ratio good to half a percent
 
 
@@ -148,6 +150,27 @@ class VariableSelection(Target):
             size = generator.integers(0, min(10, self.max_size) + 1)
             row[generator.choice(row.size, size, replace=False)] = 1
         return jnp.asarray(x)
+
+    def cautions(self) -> tuple[str, ...]:
+        if self.slabs or not has_values(self.rows):
+            return ()
+        lost = ridge_effect(
+            np.asarray(self.rows, np.float64),
+            np.asarray(self.y, np.float64),
+            float(self.ridge),
+            float(self.shrinkage),
+            min(CORRELATED, self.max_size),
+        )
+        if lost < LOST:
+            return ()
+        remedy = "fewer columns, or hs.models.Slab(), whose ridge belongs to the model."
+        if self.dtype == jnp.float32:
+            remedy = f"double precision, jax.config.update('jax_enable_x64', True), or {remedy}"
+        return (
+            "Some columns are nearly linear combinations of others, and the ridge of "
+            f"{float(self.ridge):.0e} that keeps their inverse finite changes the log-probability "
+            f"of a model by up to {lost:.2g}. Use {remedy}",
+        )
 
     def suited(self):
         return Exchange(), "correlated columns are exchanged, which single changes rarely manage"

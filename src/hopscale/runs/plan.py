@@ -98,6 +98,7 @@ class Plan:
             init=init,
             keep=keep,
             defaults=defaults,
+            cautions=targets[0].cautions(),
             devices=listed,
         )
         for target, tuner in zip(plan.targets, plan.tuners, strict=True):
@@ -114,7 +115,7 @@ class Plan:
         x = arguments.states_to_compare(target, self.kernel, self.init, self.chains)
         first, caution = ratios.settle(target, x)
         others = [other.decided(first.ratios) for other in self.targets[1:]]
-        found = () if caution is None else (caution,)
+        found = self.cautions if caution is None else (*self.cautions, caution)
         return dataclasses.replace(self, targets=(first, *others), cautions=found)
 
     @property

@@ -40,6 +40,9 @@ class Derived(Target):
     def updates(self, ratios: bool) -> bool:
         return any(part.updates(ratios) for part in self.parts)
 
+    def cautions(self) -> tuple[str, ...]:
+        return tuple(sentence for part in self.parts for sentence in part.cautions())
+
     def decided(self, ratios: str) -> Self:
         parts = tuple(part.decided(ratios) for part in self.parts)
         return eqx.tree_at(lambda t: t.parts, self, parts)

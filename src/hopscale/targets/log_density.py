@@ -43,7 +43,8 @@ class LogDensity(Target):
         num_states: the number of values of a site, 0 ... num_states - 1: one number, or one for
             each site. If sites differ, codes have the length of the longest. Values that a site
             lacks have probability 0, whatever fn returns for them.
-        ratios: "auto", "exact" or "gradient".
+        ratios: "auto", "exact" or "gradient". Exact ratios take a neighbour at which fn is NaN or
+            +inf for one of probability 0: it is not proposed, and so not counted as invalid.
         dtype: the type of the floats that fn receives.
 
     Examples:
