@@ -118,11 +118,6 @@ def test_where_no_chains_agree_those_closest_to_it_come_first(found):
     assert sorted([none, far, near, best], key=comparison.place) == [best, near, far, none]
 
 
-def test_kernels_have_the_same_time(found):
-    seconds = [one.seconds for one in found.candidates]
-    assert max(seconds) < 4 * min(seconds)
-
-
 def test_effective_draws_are_no_more_than_a_few_times_the_draws(found):
     """Gibbs sampling of a weakly coupled lattice: draws are close to independent."""
     best = found.best
