@@ -214,7 +214,9 @@ def _timed(target: Target, kernel: Kernel, seconds: float, chains: int, key) -> 
     def run(warmup: int, draws: int, most: float | None) -> Run:
         plan = Plan.of([target], kernel, [key], [None], chains, warmup, draws)
         job = plan.begin()
-        limits = {} if most is None else {"minutes": most / 60, "seconds": min(0.5, most / 8)}
+        limits: dict[str, Any] = {}
+        if most is not None:
+            limits = {"minutes": most / 60, "seconds": min(0.5, most / 8)}
         if host.drive(job, progress=False, **limits) == "interrupted":
             raise host.Interrupted("stopped by Ctrl-C before all kernels were timed")
         return make_runs(job, plan)[0]
