@@ -65,11 +65,12 @@ def test_impossible_states_need_not_be_reached(x64):
     assert hs.check.irreducible(target, hs.RWM(), 3)
 
 
-def visited(kernel):
-    """How many states each chain sees on ten nearly flat bits, and the tuned scale."""
+def visited(kernel, scale=None):
+    """How many states each chain sees on ten nearly flat bits, and the scale."""
     run = hs.sample(
         hs.Bernoulli(np.full(10, 0.52)),
         kernel,
+        scale=scale,
         chains=8,
         warmup=400,
         draws=2000,
@@ -88,9 +89,8 @@ def test_a_flat_target_is_seen_whole():
 
 
 def test_broken_twin_sees_two_states_of_a_flat_target():
-    seen, scale = visited(hs.LBP(lengths="paper"))
+    seen, _ = visited(hs.LBP(lengths="paper"), hs.Fixed(10))
     assert max(seen) <= 2
-    assert scale == 10
 
 
 def misses(kernel):

@@ -208,16 +208,3 @@ def test_chains_begin_at_integers_of_any_kind(kind):
         state = kernel.init(target, jnp.asarray([1, 0, 1]).astype(kind))
         assert state.x.dtype == np.int8
         np.testing.assert_allclose(state.log_prob, target.log_prob(np.array([1, 0, 1])))
-
-
-def test_evaluations_outside_of_programs_compile_once():
-    compiled = []
-
-    def density(x):
-        compiled.append(1)
-        return jax.lax.fori_loop(0, 3, lambda i, total: total + x[i], 0.0)
-
-    target = hs.LogDensity(density, (4,))
-    for state in hs.check.states(target):
-        target.log_prob(state)
-    assert len(compiled) < 5

@@ -157,8 +157,7 @@ class Target(eqx.Module):
 
     def log_prob(self, x: ArrayLike) -> Float[Array, ""]:
         """Log-probability of one state, up to a constant of the target."""
-        x = self.as_state(x)
-        return _log_prob(self, x) if has_values(x) else self._log_prob(x)
+        return self._log_prob(self.as_state(x))
 
     def log_ratios(self, x: ArrayLike) -> Ratios:
         """Log-ratios of all states one site away from x; see the class for their shape."""
@@ -174,8 +173,6 @@ class Target(eqx.Module):
             ratios: whether to compute the log-ratios.
         """
         x = self.as_state(x)
-        if has_values(x):
-            return _evaluate(self, x, ratios)
         return as_evaluation(self._evaluate(x)) if ratios else self._evaluate_log_prob(x)
 
     def update(self, x: ArrayLike, evaluation: Evaluation, move: Move) -> Evaluation:
@@ -206,19 +203,6 @@ class Target(eqx.Module):
         if has_values(x):
             check_values("a state holds", np.asarray(x), self.num_states_by_site)
         return x.astype(self.state_dtype)
-
-
-# Outside of a program: else each call would compile the loops in it, and keep them in memory.
-
-
-@eqx.filter_jit
-def _log_prob(target: Target, x: State) -> Float[Array, ""]:
-    return target._log_prob(x)
-
-
-@eqx.filter_jit
-def _evaluate(target: Target, x: State, ratios: bool) -> Evaluation:
-    return as_evaluation(target._evaluate(x)) if ratios else target._evaluate_log_prob(x)
 
 
 def as_float(x: State, dtype) -> Float[Array, "*shape"]:
