@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import hopscale as hs
 from hopscale.engine.compiling import compile_for, compiled
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -61,3 +62,25 @@ def test_threads_trace_one_after_the_other():
         list(pool.map(lambda x: compile_for(compiled()(slow), x), sizes))
     assert len(most) >= 4
     assert max(most) == 1
+
+
+REGRESSION = np.random.default_rng(0).normal(size=(12, 5))
+EVALUATED = {
+    "exact ratios": hs.LogDensity(lambda x: jnp.sum(x[1:] * x[:-1]), (5,), ratios="exact"),
+    "variable selection": hs.models.VariableSelection(REGRESSION, REGRESSION @ np.arange(5.0)),
+}
+
+
+@pytest.mark.parametrize("name", EVALUATED)
+def test_evaluations_outside_of_programs_compile_nothing_again(programs, name):
+    target, kernel, key = EVALUATED[name], hs.LBP(), jax.random.key(0)
+
+    def use(x):
+        state = kernel.init(target, x)
+        state, _ = kernel.step(key, target, state, 2.0)
+        return target.log_prob(x) + target.evaluate(state.x).log_prob
+
+    use(np.zeros(5, np.int8))
+    before = programs()
+    use(np.array([1, 0, 0, 1, 0], np.int8))
+    assert programs() == before

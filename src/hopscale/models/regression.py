@@ -144,6 +144,25 @@ def change(
     return after, Change(direction, amount, jnp.where(active, sign, 0.0))
 
 
+@jax.jit  # outside a program the loop would be compiled at each call
+def change_each(
+    rows: Float[Array, "p n"],
+    ridge: Float[Array, ""],
+    fit: Fit,
+    columns: Columns | None,
+    which: Int[Array, " some"],
+    number: Int[Array, ""],
+) -> tuple[Fit, Columns | None]:
+    """Change the first `number` of some columns, one after the other; `columns` too, if given."""
+
+    def one(i, carry):
+        fit, columns = carry
+        fit, by = change(rows, ridge, fit, which[i], i < number)
+        return fit, None if columns is None else change_columns(rows, columns, by)
+
+    return jax.lax.fori_loop(0, number, one, (fit, columns))
+
+
 def change_columns(rows: Float[Array, "p n"], columns: Columns, change: Change) -> Columns:
     """Update every column for one that enters or leaves: one product with X."""
     w = _dot(rows, change.direction)

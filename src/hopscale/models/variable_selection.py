@@ -192,30 +192,15 @@ class VariableSelection(Target):
         (columns,) = jnp.nonzero(x, size=self.max_size, fill_value=-1)
         size = jnp.sum(x, dtype=jnp.int32)
 
-        def add(i, fit):
-            after, _ = self._change(fit, columns[i], columns[i] >= 0)
-            return after
-
         first = regression.empty(self.max_size, self.num_sites, self.y)
-        fit = jax.lax.fori_loop(0, jnp.minimum(size, self.max_size), add, first)
+        number = jnp.minimum(size, self.max_size)
+        fit, _ = regression.change_each(self.rows, self.ridge, first, None, columns, number)
         return fit._replace(size=size)
-
-    def _change(self, fit: Fit, column, active):
-        return regression.change(self.rows, self.ridge, fit, column, active)
 
     def _update(self, x: State, evaluation: Evaluation, move: Move):
         fit, columns, _ = evaluation.cache
         sites, length = self._changed(x, move)
-        wanted = columns is not None
-
-        def one(i, carry):
-            fit, columns = carry
-            fit, change = self._change(fit, sites[i], i < length)
-            if wanted:
-                columns = regression.change_columns(self.rows, columns, change)
-            return fit, columns
-
-        fit, columns = jax.lax.fori_loop(0, length, one, (fit, columns))
+        fit, columns = regression.change_each(self.rows, self.ridge, fit, columns, sites, length)
         # More than 2 K changed columns make too large a model. As many repeated draws are rejected
         # too, forwards and backwards alike.
         size = jnp.sum(apply(x, move), dtype=jnp.int32)

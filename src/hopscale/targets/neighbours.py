@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from hopscale.move import State
+from hopscale.target import has_values
 
 BATCH = 256  # neighbours that are evaluated together
 
@@ -39,7 +40,7 @@ def neighbour_ratios(
     site = jnp.clip((number - 1) // others, 0, n - 1)
     stays = (number == 0) | (number >= total)  # x comes first, and pads the last batch
     by = jnp.where(stays, 0, (number - 1) % others + 1)
-    every = jax.lax.map(jax.vmap(at), (site, by)).reshape(-1)[:total]
+    every = _batch_by_batch(jax.vmap(at), x, (site, by)).reshape(-1)[:total]
     here, there = every[0], every[1:]
     found = jnp.where(there < jnp.inf, there, -jnp.inf) - here  # NaN is not below
     if num_states == 2:
@@ -49,3 +50,12 @@ def neighbour_ratios(
     offsets = (jnp.arange(num_states)[None, :] - x.reshape(-1, 1)) % num_states
     ratios = jnp.take_along_axis(by_offset, offsets, axis=1)
     return here, ratios.reshape(*x.shape, num_states)
+
+
+def _batch_by_batch(function: Callable, x: State, batches):
+    """The function of each batch. Outside a program a compiled loop would be compiled each time."""
+    if not has_values(x):
+        return jax.lax.map(function, batches)
+    number = len(jax.tree.leaves(batches)[0])
+    parts = (jax.tree.map(lambda a, i=i: a[i], batches) for i in range(number))
+    return jnp.stack([jax.block_until_ready(function(part)) for part in parts])
