@@ -19,7 +19,7 @@ help:
 
 setup: .venv/.ready
 
-.venv/.ready: requirements.txt pyproject.toml setup.py $(wildcard src/hopscale/native/kernels/*)
+.venv/.ready: requirements.txt pyproject.toml setup.py $(wildcard src/hopscale/native/kernels/* src/hopscale/native/cuda/*.cc)
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "hopscale needs Python 3.11 or newer"'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
@@ -70,4 +70,4 @@ package:
 	PYTHON=$(PYTHON) sh tests/package.sh
 
 clean:
-	rm -rf .venv .browser build site docs/assets/vendor results src/*.egg-info src/hopscale/native/*.so
+	rm -rf .venv .browser build site docs/assets/vendor results src/*.egg-info src/hopscale/native/*.so src/hopscale/native/cuda/*.so

@@ -11,7 +11,8 @@ or the time for training are over. Then its log-likelihood is estimated from two
 The folder --out is updated every few seconds. It has summary.json; results.sqlite, with the models
 that completed their iterations; log.txt; NAME.checkpoint of at most `--checkpoints` models that are
 not done, in the order in which they were started; and NAME.model of models that are trained. At the
-end, record.zip is added, with curves and pictures.
+end, curves.zip and pictures.zip are added. Models written to a file --more meanwhile are trained
+too.
 """
 
 import argparse
@@ -31,8 +32,8 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import numpy as np
 from table2_model import LAST_SECONDS, Worker, history_of, name_of, run_name, write_curve
 
-TICK = 10.0
-MODEL_SECONDS = 100.0  # no model is started with less time left
+TICK = 3.0
+MODEL_SECONDS = 60.0  # no model is started with less time left
 PASSED_ON = ("data", "minutes", "likelihood_minutes")
 
 
@@ -46,6 +47,7 @@ def arguments():
         help="of these, for the likelihood of models that do not complete their iterations",
     )  # fmt: skip
     parser.add_argument("--models", default="LBP_b-1:90,LBP_s-1:40,ALBP_b:20,ALBP_s:15")
+    parser.add_argument("--more", type=Path, help="a file with further models, read as it grows")
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--checkpoints", type=int, default=4)
     parser.add_argument("--from", dest="start_from", type=Path)
@@ -122,6 +124,7 @@ class Parent:
         waiting = list(self.specs)
         end = self.began + 60 * self.options.minutes - LAST_SECONDS
         while time.time() < end:
+            waiting += self.more()
             running = [p for p in self.processes.values() if p.poll() is None]
             needed = 0 if self.options.tiny or not self.processes else MODEL_SECONDS
             if waiting and len(running) < self.options.processes and time.time() + needed < end:
@@ -132,6 +135,15 @@ class Parent:
                 return
             time.sleep(1.0 if self.options.tiny else TICK)
             self.collect()
+
+    def more(self) -> list[str]:
+        """Models that were added to the file --more since it was last read."""
+        file = self.options.more
+        if file is None or not file.exists():
+            return []
+        added = [spec for spec in file.read_text().split() if spec not in self.specs]
+        self.specs += added
+        return added
 
     def stop(self) -> None:
         for process in self.processes.values():
@@ -212,12 +224,14 @@ class Parent:
                     store.add_all([row])
 
     def record(self) -> None:
-        """Write curves and pictures to one archive."""
-        with zipfile.ZipFile(self.options.out / "record.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        """Write curves and pictures to two archives."""
+        with zipfile.ZipFile(self.options.out / "pictures.zip", "w") as archive:
+            for spec in self.specs:
+                for picture in sorted(self.folder(spec).glob("*.png")):
+                    archive.write(picture, f"{name_of(spec)}_{picture.name}")
+        with zipfile.ZipFile(self.options.out / "curves.zip", "w", zipfile.ZIP_DEFLATED) as archive:
             for spec in self.specs:
                 folder = self.folder(spec)
-                for picture in sorted(folder.glob("*.png")):
-                    archive.write(picture, f"{name_of(spec)}_{picture.name}")
                 try:
                     curve = write_curve(folder)
                 except Exception as error:

@@ -77,7 +77,7 @@ def test_evaluations_outside_of_programs_compile_nothing_again(programs, name):
 
     def use(x):
         state = kernel.init(target, x)
-        state, _ = kernel.step(key, target, state, 2.0)
+        state, _ = kernel.step(key, target, state, jnp.asarray(2.0))
         return target.log_prob(x) + target.evaluate(state.x).log_prob
 
     use(np.zeros(5, np.int8))

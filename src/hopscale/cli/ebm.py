@@ -26,8 +26,13 @@ def ebm(
     ] = None,
     channels: Annotated[int | None, Option(help="channels of the network [64]", **UNSET)] = None,
     precision: Annotated[
-        str, Option(help="precision of convolutions: default (TF32 on a GPU), highest or bfloat16")
-    ] = "default",
+        str | None,
+        Option(
+            help="precision of convolutions: default (TF32 on a GPU), highest or bfloat16 "
+            "[bfloat16 where a GPU has a kernel for it, else default]",
+            **UNSET,
+        ),
+    ] = None,
     start: Annotated[
         str | None,
         Option(
@@ -44,7 +49,7 @@ def ebm(
         str, Option(help="tuned, tuned:RATE, adaptive[:RATE], or a fixed R: 1 for LBP-1")
     ] = "tuned",
     steps: Annotated[
-        int | None, Option(help="Metropolis-Hastings steps per iteration [40; 10]", **UNSET)
+        int | None, Option(help="Metropolis-Hastings steps per iteration [15; 10]", **UNSET)
     ] = None,
     iterations: Annotated[
         int | None,
@@ -137,6 +142,8 @@ def ebm(
     channels = recipe.channels if channels is None else channels
     iterations = recipe.iterations if iterations is None else iterations
     start = recipe.start if start is None else start
+    if precision is None:
+        precision = networks.fastest_precision(network, images.shape, channels)
     energy = networks.by_name(network, images.shape, channels, seed, precision, start)
     notes = {
         "network": network,

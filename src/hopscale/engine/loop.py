@@ -94,6 +94,7 @@ def scan(
         whole_pages: take steps in whole pages of 32, with idle steps before the first and after
             the last. A GPU then need not ask after every step whether to continue.
     """
+    program = program._replace(target=prepared(program.target))
     # A few steps, with their number known at compile time, are one page of that length.
     page_steps, one_page = NOISE_STEPS, False
     if isinstance(steps, int) and steps <= MOST_IN_PAGE:
@@ -123,6 +124,18 @@ def scan(
     if one_page:
         return page(0, (chains, memory))
     return jax.lax.fori_loop(first // page_steps, -(-last // page_steps), page, (chains, memory))
+
+
+def prepared(target: Target) -> Target:
+    """The target for many steps: parts of it that have a method `prepared` are what that returns.
+
+    It is for what steps would otherwise compute again each time, such as another order of weights.
+    """
+
+    def can(part) -> bool:
+        return callable(getattr(type(part), "prepared", None))
+
+    return jax.tree.map(lambda part: part.prepared() if can(part) else part, target, is_leaf=can)
 
 
 def to_end_of_page(first: int, steps: int) -> int:

@@ -95,6 +95,7 @@ def start(annealing: Annealing, key: Key[Array, ""], x: State, scales: Array) ->
 def anneal(annealing: Annealing, key: Key[Array, ""], span: Span, walk: Walk) -> Walk:
     """Take steps along the path: step k goes from beta_k to beta_{k+1}."""
     key_walk, key_resample = jax.random.split(key)
+    annealing = annealing._replace(target=loop.prepared(annealing.target))
 
     def prepare(step, chains: Chains, weights: Weights):
         rise = annealing.betas[step + 1] - annealing.betas[step]

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from hopscale import native, validate
+from hopscale.native.cuda import residual
 from hopscale.validate import as_key, choice, count
 
 Image = Float[Array, "height width"]
@@ -26,8 +27,6 @@ PRECISIONS = {
 }
 
 STARTS = ("he", "uniform")
-
-KERNEL_CHANNELS = (16, 32, 64)  # a GPU has kernels for these: their matrices fit into its memory
 
 
 class Conv(eqx.Module):
@@ -110,8 +109,8 @@ class ResNet(eqx.Module):
         channels: of every convolution; 64 in the paper.
         key: a seed or a JAX key for the weights.
         precision: of the convolutions: "default" (on an NVIDIA GPU, TF32), "highest" or
-            "bfloat16", for which a GPU has kernels if there are 16, 32 or 64 channels.
-            Everything between convolutions is in single precision.
+            "bfloat16", for which a Hopper GPU has a kernel if there are 64 channels and images are
+            not larger than 28 x 28. Everything between convolutions is in single precision.
         start: how the convolutions' weights start: "he", by He's rule, with those that close a
             block at 0; or "uniform", as in the literature's code. An untrained network with
             "uniform" gives all images the same energy to four digits.
@@ -145,23 +144,44 @@ class ResNet(eqx.Module):
         return self.leave(jnp.mean(maps, axis=(0, 1)))
 
     def value_and_slope(self, x: Image) -> tuple[Float[Array, ""], Image]:
-        """f(x) and its gradient with respect to x; in bfloat16, a GPU has kernels for both.
+        """f(x) and its gradient with respect to x; in bfloat16, a GPU has a kernel for both."""
+        return self.prepared().value_and_slope(x)
 
-        In TF32 such kernels were no faster than XLA.
-        """
+    def prepared(self) -> "PreparedResNet":
+        """This network for many steps: weights as a GPU's kernel reads them, where there is one."""
         channels = self.enter.weight.shape[-1]
-        if self.enter.precision == "bfloat16" and channels in KERNEL_CHANNELS:
-            return _value_and_slope(self, x)
-        return jax.value_and_grad(self)(x)
+        usual = self.enter.precision == "bfloat16" and channels == residual.CHANNELS
+        has_kernel = usual and native.has_cuda()
+        return PreparedResNet(self, residual.packed(self) if has_kernel else None)
+
+
+class PreparedResNet(eqx.Module):
+    """A residual network whose weights are in the order in which a GPU's kernel reads them."""
+
+    network: ResNet
+    packed: residual.Packed | None
+
+    def __call__(self, x: Image) -> Float[Array, ""]:
+        return self.network(x)
+
+    def value_and_slope(self, x: Image) -> tuple[Float[Array, ""], Image]:
+        fits = residual.fits(self.network.enter.weight.shape[-1], x.shape)
+        if self.packed is not None and fits and residual.loads(*x.shape):
+            return _value_and_slope(x, self.packed, self.network)
+        return jax.value_and_grad(self.network)(x)
+
+    def prepared(self) -> "PreparedResNet":
+        return self
 
 
 @jax.custom_jvp
-def _value_and_slope(network: ResNet, x: Image):
-    """f(x) and its gradient, by kernels where there are any."""
-    return native.call("residual_pass", x, network, plain=lambda x, net: _plainly(net, x))
+def _value_and_slope(x: Image, packed: residual.Packed, network: ResNet):
+    """f(x) and its gradient, by the kernel where there is one."""
+    return native.call("residual_pass", x, packed, network, plain=_plainly)
 
 
-def _plainly(network: ResNet, x: Image):
+def _plainly(x: Image, packed: residual.Packed, network: ResNet):
+    del packed
     return jax.value_and_grad(network.__call__)(x)
 
 
@@ -248,6 +268,12 @@ def by_name(
             "An mlp takes any shape."
         )
     return (ResNet if name == "resnet" else CNN)(channels, key, precision, start)
+
+
+def fastest_precision(name: str, shape, channels: int) -> str:
+    """`bfloat16` where a GPU has a kernel for this network, else `default`."""
+    fits = name == "resnet" and residual.fits(channels, tuple(shape)) and native.has_cuda()
+    return "bfloat16" if fits else "default"
 
 
 def check_precision(precision: str) -> None:

@@ -181,7 +181,7 @@ def walk(
     key: Key[Array, ""], training: Training, target: Target, x: State, tuner: TunerState
 ) -> tuple[State, TunerState, Float[Array, ""]]:
     """Move all chains, updating the scale at each step; returns their mean acceptance too."""
-    kernel, steps = training.kernel, training.steps
+    kernel, steps, target = training.kernel, training.steps, loop.prepared(target)
     program = loop.Program(key=key, target=target, kernel=kernel, tuner=training.tuner)
     states = jax.vmap(lambda one: kernel.init(target, one))(x)
 

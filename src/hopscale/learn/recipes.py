@@ -19,9 +19,9 @@ class Recipe:
     settings: PCD
 
 
-# Grathwohl et al. (2021): images of 28 x 28.
+# Grathwohl et al. (2021), with the fewer steps that tuned ones allow: images of 28 x 28.
 LITERATURE = Recipe(
-    network="resnet", start="uniform", channels=64, iterations=50_000, settings=PCD()
+    network="resnet", start="uniform", channels=64, iterations=50_000, settings=PCD(steps=15)
 )
 # Seconds on a CPU, for images such as the embedded digits.
 SMALL = Recipe(

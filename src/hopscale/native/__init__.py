@@ -1,10 +1,11 @@
 """Operations with up to three implementations each.
 
 `reference` is plain JAX and runs anywhere, in any precision. `cpu` calls C++ kernels and `gpu`
-Pallas kernels; they take single precision and Threefry keys, JAX's default. Functions of the same
-name do the same, and take arrays by position and settings by name. `call` chooses among them when
-it is traced, unless told to use the reference. `status` says which kernels are available, and why
-others are not. Operations that XLA does well by itself on a platform have no kernel there.
+Pallas kernels, and a CUDA kernel for one kind of network; they take single precision and Threefry
+keys, JAX's default. Functions of the same name do the same, and take arrays by position and
+settings by name. `call` chooses among them when it is traced, unless told to use the reference.
+`status` says which kernels are available, and why others are not. Operations that XLA does well by
+itself on a platform have no kernel there.
 """
 
 from functools import partial
@@ -14,9 +15,17 @@ import jax
 import jax.numpy as jnp
 
 from hopscale import balance as balancing
-from hopscale.native import cpu, reference
+from hopscale.native import cpu, cuda, reference
 
-__all__ = ["IMPLEMENTATIONS", "Status", "call", "differentiable_call", "reference", "status"]
+__all__ = [
+    "IMPLEMENTATIONS",
+    "Status",
+    "call",
+    "differentiable_call",
+    "has_cuda",
+    "reference",
+    "status",
+]
 
 IMPLEMENTATIONS = ("auto", "reference")
 
@@ -33,8 +42,13 @@ def status() -> list[Status]:
     """The kernels for this machine's platforms."""
     found = [Status("cpu", *cpu.ready())]
     if _has_accelerator():
-        found.append(Status("gpu", *_gpu().ready()))
+        found += [Status("gpu", *_gpu().ready()), Status("gpu, networks", *cuda.ready())]
     return found
+
+
+def has_cuda() -> bool:
+    """Whether kernels in CUDA can be compiled for the default device."""
+    return _has_accelerator() and cuda.ready()[0]
 
 
 def _has_accelerator() -> bool:

@@ -15,9 +15,9 @@ from jax.experimental.pallas import triton as plgpu
 
 from hopscale import balance as balancing
 from hopscale.native import paths, reference
+from hopscale.native.cuda.residual import residual_pass  # noqa: F401
 from hopscale.native.pallas import choose, kernels, long_chains
 from hopscale.native.pallas import values as of_values
-from hopscale.native.pallas.residual import residual_pass  # noqa: F401
 from hopscale.native.pallas.sweeps import potts_sweeps, spin_sweeps  # noqa: F401
 from hopscale.native.pallas.weights import Weighing
 
