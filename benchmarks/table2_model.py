@@ -1,9 +1,10 @@
 """Train and judge one model of Table 2 within a time limit; a process of `table2_gpu.py`.
 
-A model is written as COLUMN:STEPS, followed by settings of its profile, a seed or a data set:
-ALBP_s:15:iterations=40000:seed=1:data=omniglot. With looks=4, the errors of its log-ratios are
-measured four times during training. Its folder always has its state in about.json. At the end it
-also has history.npz, pictures, and weights and samples in model.checkpoint.
+A model is written as COLUMN:STEPS, followed by settings of its profile, a seed, a data set, or
+settings of training that no profile has:
+ALBP_s:15:iterations=40000:seed=1:data=omniglot:restart=0.001. With looks=4, the errors of its
+log-ratios are measured four times during training. Its folder always has its state in about.json.
+At the end it also has history.npz, pictures, and weights and samples in model.checkpoint.
 """
 
 import csv
@@ -11,6 +12,7 @@ import dataclasses
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ LIKELIHOOD_SECONDS = 60.0  # no estimate is started with less time left
 CURVE_POINTS = 1_000
 # Settings that do not change the course of training.
 HORIZON = ("iterations", "chains", "betas", "repeats", "resample", "components", "settle", "looks")
+OTHER = ("restart", "penalty", "clip", "weight_decay")  # of `hopscale.learn.PCD`
 TINY = {
     "network": "cnn", "channels": 2, "iterations": 60, "learning_rate_warmup": 20, "chains": 8,
     "betas": 20, "buffer": 100, "components": 3, "settle": 10,
@@ -38,7 +41,7 @@ def cell_of(spec: str, tiny: bool = False):
             seed = int(value)
         elif name == "data":
             data = value
-        elif name != "looks":
+        elif name != "looks" and name not in OTHER:
             kind = type(getattr(profile, name))
             profile = dataclasses.replace(profile, **{name: kind(value)})
     return TrainingCell(profile, data, column, int(steps), seed)
@@ -47,6 +50,12 @@ def cell_of(spec: str, tiny: bool = False):
 def looks_of(spec: str) -> int:
     """How often the log-ratios of a model are measured."""
     return next((int(part[6:]) for part in spec.split(":") if part.startswith("looks=")), 0)
+
+
+def other_of(spec: str) -> dict[str, Any]:
+    """Settings of training that no profile has."""
+    pairs = (part.split("=") for part in spec.split(":")[2:])
+    return {name: float(value) for name, value in pairs if name in OTHER}
 
 
 def name_of(spec: str) -> str:
@@ -96,7 +105,9 @@ class Worker:
         except learn.TrainingError as error:
             if error.history is not None:
                 np.savez(self.folder / "history.npz", **error.history)  # type: ignore[arg-type]
-            self.say(stage="done", iterations=error.iteration, results=training.failure(error))
+            failed = training.failure(error)
+            known = {} if other_of(self.spec) else {"results": failed}
+            self.say(stage="done", iterations=error.iteration, failed=failed, **known)
             return
         np.savez(self.folder / "history.npz", **trained.history)  # type: ignore[arg-type]
         course = training.course(trained)
@@ -119,7 +130,9 @@ class Worker:
             part = dataclasses.replace(profile, iterations=iterations)
             cell = dataclasses.replace(self.cell, profile=part)
             seconds = self.seconds_left() - LAST_SECONDS - 60 * self.options.likelihood_minutes
-            trained = training.fit(cell, images, self.folder / "run", max(seconds, 1.0))
+            trained = training.fit(
+                cell, images, self.folder / "run", max(seconds, 1.0), **other_of(self.spec)
+            )
             if looks:
                 self.ratios(trained)
         return trained
@@ -186,7 +199,7 @@ class Worker:
             log_likelihood={split: score.value for split, score in scores.items()},
             measured=normalizer.reliable,
         )
-        if trained.iterations >= self.cell.profile.iterations:
+        if trained.iterations >= self.cell.profile.iterations and not other_of(self.spec):
             self.say(results={**course, **training.likelihood(scores["valid"], normalizer)})
         ends = normalizer.samples[:100]
         grid(ends, title="ends of annealed chains").savefig(self.folder / "annealed.png")

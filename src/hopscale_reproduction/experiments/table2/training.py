@@ -125,9 +125,14 @@ def train(cell: TrainingCell, images: Any, context: Context) -> learn.Trained:
 
 
 def fit(
-    cell: TrainingCell, images: Any, folder: Path, seconds: float, any_steps: bool = False
+    cell: TrainingCell,
+    images: Any,
+    folder: Path,
+    seconds: float,
+    any_steps: bool = False,
+    **other: Any,
 ) -> learn.Trained:
-    """Train as far as time allows, with checkpoints in a folder."""
+    """Train as far as time allows, with checkpoints in a folder; `other` settings are of PCD."""
     profile = cell.profile
     network = networks.by_name(
         profile.network,
@@ -150,6 +155,7 @@ def fit(
             warmup=profile.learning_rate_warmup,
             average=profile.average,
             buffer=profile.buffer,
+            **other,
         ),
         key=cell.seed,
         directory=folder,
