@@ -70,7 +70,7 @@ __device__ __forceinline__ void barrier_wait(u32 at, u32 parity) {
   asm volatile(
       "{\n.reg .pred p;\n"
       "WAIT:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
       "@p bra DONE;\n"
       "bra WAIT;\n"
       "DONE:\n}" ::"r"(at), "r"(parity) : "memory");
@@ -82,7 +82,7 @@ __device__ __forceinline__ void barriers_arrive(u32 at, u32 lane) {
       "{\n.reg .pred p;\n.reg .b32 there;\n"
       "setp.lt.u32 p, %1, %2;\n"
       "@p mapa.shared::cluster.u32 there, %0, %1;\n"
-      "@p mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(at),
+      "@p mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at),
       "r"(lane), "n"(CLUSTER) : "memory");
 }
 __device__ __forceinline__ u32 member_of_cluster() {
@@ -149,8 +149,14 @@ __device__ __forceinline__ float swish(float x, float& slope) {
 
 typedef float Tile[32];
 
-__device__ __forceinline__ u64 matrix(u32 at, u32 group) {
-  return (at >> 4) | static_cast<u64>(group >> 4) << 16 | static_cast<u64>(128 >> 4) << 32;
+// The place of a matrix, as tensor cores take it: in units of 16 bytes, its address in the low bits,
+// then the distance of groups of 8 columns, then that of 8 rows. In a cluster an address begins with
+// the member's number, which tensor cores do not take.
+__device__ __forceinline__ u32 matrix(u32 at, u32 group) {
+  return (at & 0x3ffff) >> 4 | (group >> 4) << 16;
+}
+__device__ __forceinline__ u64 descriptor(u32 matrix) {
+  return matrix | static_cast<u64>(128 >> 4) << 32;
 }
 
 #define ALL32(X) X(0), X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), \
@@ -160,10 +166,11 @@ __device__ __forceinline__ u64 matrix(u32 at, u32 group) {
 // sum (+)= rows at `rows` (their groups of 8 numbers `group` bytes apart) times a block of weights.
 template <int K = 4>
 __device__ __forceinline__ void multiply(Tile& sum, u32 rows, u32 group, u32 weights, bool add) {
+  const u32 left = matrix(rows, group), right = matrix(weights, WEIGHT_GROUP);
 #pragma unroll
   for (int k = 0; k < K; ++k) {
-    const u64 a = matrix(rows + 2 * k * group, group);
-    const u64 b = matrix(weights + 2 * k * WEIGHT_GROUP, WEIGHT_GROUP);
+    const u64 a = descriptor(left + k * (2 * group >> 4));
+    const u64 b = descriptor(right + k * (2 * WEIGHT_GROUP >> 4));
 #define RESULT(i) "+f"(sum[i])
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
