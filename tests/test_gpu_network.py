@@ -134,6 +134,33 @@ def test_without_a_gpu_nothing_is_loaded():
     assert network("bfloat16").prepared().packed is None
 
 
+@pytest.mark.parametrize(
+    ("have", "batch", "regular"),
+    [
+        ((), (), True),
+        ((5,), (5,), True),
+        ((1,), (5,), True),
+        ((1, 7), (3, 7), True),
+        ((3, 1), (3, 7), True),
+        ((2, 3, 1), (2, 3, 7), True),
+        ((1, 3, 1), (2, 3, 7), True),
+        ((2, 1, 7), (2, 1, 7), True),
+        ((2, 1, 7), (2, 3, 7), False),
+    ],
+)
+def test_operands_of_a_batch_are_found(have, batch, regular):
+    """Images and models may be mapped over separately; what is shared is not copied."""
+    library, each, count = launcher_or_skip(), ctypes.c_uint(), ctypes.c_uint()
+    dimensions = [(ctypes.c_int64 * len(shape))(*shape) for shape in (have, batch)]
+    size = ctypes.c_size_t(len(batch))
+    found = library.hopscale_along(*dimensions, size, ctypes.byref(each), ctypes.byref(count))
+    assert bool(found & 1) == regular
+    if regular:
+        places = np.arange(np.prod(batch, dtype=int)) // each.value % count.value
+        own = np.arange(np.prod(have, dtype=int)).reshape(have)
+        assert np.array_equal(places, np.broadcast_to(own, batch).ravel())
+
+
 @pytest.fixture
 def pretended(monkeypatch):
     """As on a machine with a GPU that has the kernel."""

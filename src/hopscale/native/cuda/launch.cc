@@ -101,19 +101,20 @@ int load(const void* image, const int* devices, int count, Loaded& loaded) {
   return code;
 }
 
-// Which of several models an image belongs to: image / each % count. Operands have the batch's
-// leading dimensions, or 1 in place of some.
-struct Models {
+// Where an operand has what belongs to the i-th of a batch: at i / each % count. Operands have the
+// batch's dimensions, or 1 in place of some.
+struct Along {
   unsigned each = 1, count = 1;
-  bool regular = true;  // the models are along one axis, or adjacent ones
+  bool regular = true;  // the operand varies along one axis, or adjacent ones
 
-  Models(const int64_t* have, const int64_t* batch, size_t dimensions) {
+  Along(const int64_t* have, const int64_t* batch, size_t dimensions) {
     bool begun = false, ended = false;
     for (size_t d = dimensions; d-- > 0;) {
-      if (have[d] == 1 && batch[d] != 1) {
+      if (batch[d] == 1) continue;
+      if (have[d] == 1) {
         ended = begun;
         if (!begun) each *= static_cast<unsigned>(batch[d]);
-      } else if (batch[d] != 1) {
+      } else {
         regular = regular && !ended;
         begun = true;
         count *= static_cast<unsigned>(batch[d]);
@@ -128,19 +129,25 @@ ffi::Error residual_pass(Handle stream, ffi::Buffer<ffi::F32> images, ffi::Buffe
                          ffi::Buffer<ffi::F32> vectors, ffi::Result<ffi::Buffer<ffi::F32>> energies,
                          ffi::Result<ffi::Buffer<ffi::F32>> gradients,
                          ffi::Result<ffi::Buffer<ffi::U8>> scratch) {
-  const auto shape = images.dimensions();
-  const size_t batch = shape.size() - 2;
+  const auto batch = energies->dimensions(), shape = images.dimensions();
+  const size_t dimensions = batch.size();
   Loaded loaded;
   {
     const std::lock_guard<std::mutex> lock(mutex);
-    const auto found = kernels.find({shape[batch], shape[batch + 1]});
+    const auto found = kernels.find({shape[dimensions], shape[dimensions + 1]});
     if (found == kernels.end()) return ffi::Error::Internal("no kernel for images of this size");
     loaded = found->second;
   }
-  const Models models(weights.dimensions().begin(), shape.begin(), batch);
-  const Models same(vectors.dimensions().begin(), shape.begin(), batch);
-  if (!models.regular || models.each != same.each || models.count != same.count) {
-    return ffi::Error::InvalidArgument("models are not along one axis of the batch");
+  const auto along = [&](const auto& operand) {
+    return Along(operand.dimensions().begin(), batch.begin(), dimensions);
+  };
+  Along shown = along(images), models = along(weights);
+  const Along same = along(vectors);
+  if (models.each != same.each || models.count != same.count) {
+    return ffi::Error::InvalidArgument("some of the weights are of other models than the rest");
+  }
+  if (!models.regular || !shown.regular) {
+    return ffi::Error::InvalidArgument("images, or models, vary along axes that are not adjacent");
   }
   unsigned count = static_cast<unsigned>(energies->element_count());
   if (count == 0) return ffi::Error::Success();
@@ -150,13 +157,12 @@ ffi::Error residual_pass(Handle stream, ffi::Buffer<ffi::F32> images, ffi::Buffe
   auto* energy = energies->typed_data();
   auto* gradient = gradients->typed_data();
   auto* working = scratch->typed_data();
-  auto blocks = static_cast<unsigned>(weights.dimensions()[batch]);
-  unsigned each = models.each, different = models.count;
-  const unsigned padded = (each + loaded.cluster_size - 1) / loaded.cluster_size * loaded.cluster_size;
-  void* arguments[] = {&image,   &weight, &vector, &energy,   &gradient,
-                       &working, &blocks, &each,   &different};
-  const int code = Driver::get()->launch(loaded.kernel, count / each * padded, 1, 1, kThreads, 1, 1,
-                                         loaded.shared_bytes, stream, arguments, nullptr);
+  auto blocks = static_cast<unsigned>(weights.dimensions()[dimensions]);
+  void* arguments[] = {&image,  &weight,       &vector,      &energy,     &gradient,   &working,
+                       &blocks, &models.each, &models.count, &shown.each, &shown.count};
+  const unsigned size = loaded.cluster_size, padded = (models.each + size - 1) / size * size;
+  const int code = Driver::get()->launch(loaded.kernel, count / models.each * padded, 1, 1, kThreads,
+                                         1, 1, loaded.shared_bytes, stream, arguments, nullptr);
   return code == 0 ? ffi::Error::Success() : ffi::Error::Internal(what(code));
 }
 
@@ -190,6 +196,15 @@ extern "C" unsigned hopscale_load_residual_pass(const void* image, int64_t heigh
   const std::lock_guard<std::mutex> lock(mutex);
   kernels[{height, width}] = loaded;
   return loaded.scratch_bytes;
+}
+
+// For tests: where operands of these dimensions have what belongs to the i-th of a batch. Returns
+// whether that can be said.
+extern "C" bool hopscale_along(const int64_t* have, const int64_t* batch, size_t dimensions,
+                               unsigned* each, unsigned* count) {
+  const Along along(have, batch, dimensions);
+  *each = along.each, *count = along.count;
+  return along.regular;
 }
 
 #pragma GCC visibility pop

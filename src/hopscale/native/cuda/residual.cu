@@ -406,11 +406,12 @@ __device__ __forceinline__ float gathered(const float* by_feature, int i, int j)
 }
 
 // `vectors` has 64 numbers each: two biases a block, the last layer's weights, and its bias first.
+// The i-th result is of model i / per_model % models and of image i / per_image % different.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) __cluster_dims__(CLUSTER)
 residual_pass(
     const float* __restrict__ images, const char* __restrict__ weights,
     const float* __restrict__ vectors, float* __restrict__ energies, float* __restrict__ gradients,
-    char* scratch, u32 weight_blocks, u32 per_model, u32 models) {
+    char* scratch, u32 weight_blocks, u32 per_model, u32 models, u32 per_image, u32 different) {
   extern __shared__ __align__(128) char memory[];
   const u32 base = address(memory), thread = threadIdx.x, member = member_of_cluster();
   // Clusters do not mix models. What is left of the last one does its last image again.
@@ -419,7 +420,7 @@ residual_pass(
   const u32 image = turn * per_model + min(place_in_turn, per_model - 1), model = turn % models;
   weights += static_cast<u64>(model) * weight_blocks * WEIGHTS;
   vectors += model * (2 * BLOCKS + 2) * CHANNELS;
-  images += static_cast<u64>(image) * HEIGHT * WIDTH;
+  images += static_cast<u64>(image / per_image % different) * HEIGHT * WIDTH;
   gradients += static_cast<u64>(image) * HEIGHT * WIDTH;
   scratch += static_cast<u64>(image) * (SLOPES + 4 * FEATURES * TILE * 4);
   const u32 maps_a = base + AT_A, maps_b = base + AT_B;
