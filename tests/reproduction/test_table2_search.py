@@ -164,3 +164,22 @@ def test_two_models_of_every_sampler_are_offered(store):
     assert len(wanted) == 2 * len(COLUMNS)
     assert wanted[0] == TrainingCell(QUICK, "digits", "LBP_b-1", 1, 0)
     assert TrainingCell(QUICK, "digits", "LBP_b-1", 1, 1) in wanted
+
+
+def test_verdicts_with_some_of_the_seeds_say_how_many(store):
+    rule = threshold(LBP_b1=99)
+    train(store, rule, "ALBP_s", 10, 0)
+    for steps in (1, 2):
+        train(store, rule, "ALBP_b", steps, 0)
+    search = search_in(store)
+    assert search.fewest("digits", "ALBP_b") == FewestSteps(1, True, 0, seeds=1)
+    assert str(search.fewest("digits", "ALBP_b")) == "1 (1 seed)"
+    # What is missing is still wanted, and when all are there nothing is said.
+    assert TrainingCell(QUICK, "digits", "ALBP_s", 10, 1) in search.wanted("digits")
+    train(store, rule, "ALBP_s", 10, 1)
+    for steps in (1, 2):
+        train(store, rule, "ALBP_b", steps, 1)
+    assert search.fewest("digits", "ALBP_b") == FewestSteps(1, True, 0)
+    # One seed that does not suffice decides, with or without the others.
+    train(store, rule, "LBP_b-1", 1, 1)
+    assert search.fewest("digits", "LBP_b-1") == FewestSteps(None, True, 1)

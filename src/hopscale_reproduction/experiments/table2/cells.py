@@ -42,8 +42,7 @@ class Profile:
         network, channels, precision, start: of the models.
         iterations, learning_rate, learning_rate_warmup, average, buffer: of the training.
         counts: the numbers of steps to try.
-        reference, reference_precision: the number of steps of the reference, and its precision,
-            which may be higher than that of the others.
+        reference: the number of steps of the reference.
         seeds: one model is trained for each.
         margin: how many nats below the reference still suffice.
         chains, betas, repeats, resample, components, settle: of the estimate of log Z from two
@@ -61,7 +60,6 @@ class Profile:
     precision: str
     counts: tuple[int, ...]
     reference: int
-    reference_precision: str
     seeds: tuple[int, ...]
     margin: float
     chains: int
@@ -86,7 +84,6 @@ PROFILES = {
         precision="default",
         counts=(1, 2, 3, 4, 5, 6, 8, 10),
         reference=10,
-        reference_precision="default",
         seeds=(0, 1),
         margin=0.3,
         chains=100,
@@ -111,8 +108,7 @@ PROFILES = {
         precision="bfloat16",
         counts=(5, 15, 20, 30, 40, 60, 80, 90, 100),  # those of the paper's table
         reference=15,
-        reference_precision="default",
-        seeds=(0,),
+        seeds=(0, 1, 2),
         margin=5.0,
         chains=200,
         betas=10_000,
@@ -140,7 +136,7 @@ class TrainingCell:
     def settings(self) -> dict[str, Any]:
         """Everything that determines the result."""
         shared = dataclasses.asdict(self.profile)
-        for name in ("data", "counts", "reference", "reference_precision", "seeds", "margin"):
+        for name in ("data", "counts", "reference", "seeds", "margin"):
             del shared[name]
         shared["rate"] = shared.pop("learning_rate")
         shared["warmup"] = shared.pop("learning_rate_warmup")
@@ -170,7 +166,6 @@ class TrainingCell:
 
 def references(profile: Profile, data: str) -> list[TrainingCell]:
     """The models of a data set's reference."""
-    precise = dataclasses.replace(profile, precision=profile.reference_precision)
     return [
-        TrainingCell(precise, data, REFERENCE, profile.reference, seed) for seed in profile.seeds
+        TrainingCell(profile, data, REFERENCE, profile.reference, seed) for seed in profile.seeds
     ]

@@ -99,7 +99,7 @@ def trained(search: Search) -> list[Trained]:
 def level(search: Search, data: str) -> float | None:
     """The lowest log-likelihood that suffices, if there is a reference."""
     try:
-        reference = search.reference(data)
+        reference = search.reference(data, partly=True)
     except NoReferenceError:
         return None
     return None if reference is None else reference - search.profile.margin
