@@ -35,6 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hopscale as hs
+from hopscale.engine import loop
 from hopscale.engine.compiling import compiled
 from hopscale.learn import EBM, PCD, ResNet, checkpoint, packing, pcd
 from hopscale.learn.health import RECORDED
@@ -84,6 +85,7 @@ def seconds_of(options, functions) -> tuple[list[float], list[float]]:
 
 def _evaluations(model: EBM, x, number):
     """`number` value-and-gradients, one after the other: each state depends on the last result."""
+    model = loop.prepared(model)
 
     def once(_, x):
         found = jax.vmap(model.evaluate)(x)

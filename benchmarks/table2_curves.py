@@ -1,9 +1,10 @@
-"""A figure of the training of models of Table 2.
+"""Figures of the training of models of Table 2.
 
-Run: python benchmarks/table2_curves.py docs/results/table2_curves.csv docs/assets/ebm-table2.png
+Run: python benchmarks/table2_curves.py docs/results docs/assets
 
-Left and middle: the largest gap in each stretch of training, by weight function; training diverged
-where a line ends beyond 10^7. Right: the scale R of tuned chains, by the start of the weights.
+`ebm-table2.png`: the largest gap in each stretch of training, by weight function and with a larger
+buffer; training diverged where a line ends beyond 10^7. `ebm-start.png`: both ways in which the
+weights can start, a line for each seed.
 """
 
 import argparse
@@ -31,13 +32,22 @@ GAPS = {
         "ALBP_b:40": ("ALBP, 40", "#0072b2", "--"),
         "ALBP_b:60": ("ALBP, 60", "#0072b2", ":"),
     },
+    "buffer of 10,000": {
+        "LBP_s-1:40:buffer=10000": ("LBP-1, √t, 40 steps", "#e69f00", "-"),
+        "LBP_b-1:90:buffer=10000": ("LBP-1, barker, 90", "#56b4e9", "-"),
+        "ALBP_b:20:buffer=10000": ("ALBP, barker, 20", "#0072b2", "-"),
+        "train ebm, static-mnist": ("the defaults of train ebm, 15", "#d55e00", "-"),
+    },
 }
-SCALES = {
-    "ALBP_s:15, on in bfloat16": ("uniform, 15 steps", "#0072b2", "-"),
-    "ALBP_s:5": ("uniform, 5 steps", "#0072b2", ":"),
-    "ALBP_s:15:start=he": ("he, 15 steps", "#d55e00", "-"),
+STARTS = {
+    "uniform": ("#0072b2", ("ALBP_s:15, bfloat16", "ALBP_s:15:seed=1", "ALBP_s:15:seed=2")),
+    "he": (
+        "#d55e00",
+        ("ALBP_s:15:start=he, again", "ALBP_s:15:start=he:seed=1", "ALBP_s:15:start=he:seed=2"),
+    ),
 }
 MOST_GAP = 1e11
+ITERATIONS = 10_000
 
 
 def read(path: Path) -> dict[str, dict[str, list[float]]]:
@@ -51,30 +61,70 @@ def read(path: Path) -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def draw(curves, file: Path) -> None:
+def draw_gaps(curves, file: Path) -> None:
     figure = Figure(figsize=(13, 3.6), layout="constrained")
-    *gaps, scale = figure.subplots(1, 3)
-    panels = [(axis, "largest_gap", GAPS[name]) for axis, name in zip(gaps, GAPS, strict=True)]
-    for axis, column, lines in (*panels, (scale, "scale", SCALES)):
+    for axis, (name, lines) in zip(figure.subplots(1, len(GAPS)), GAPS.items(), strict=True):
         for model, (label, color, style) in lines.items():
-            if model in curves:
-                own = curves[model]
-                axis.plot(own["iteration"], own[column], style, color=color, label=label, lw=1.2)
-        axis.set_xlabel("iteration")
+            own = curves[model]
+            axis.plot(own["iteration"], own["largest_gap"], style, color=color, label=label, lw=1.2)
+        axis.set(yscale="log", ylim=(1, MOST_GAP), xlim=(0, ITERATIONS), xlabel="iteration")
+        axis.set_title(f"largest gap of energies, nats; {name}", fontsize=10)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7, frameon=False, ncols=2, loc="upper right")
-    for axis, name in zip(gaps, GAPS, strict=True):
-        axis.set(title=f"largest gap of energies, nats; {name}", yscale="log", ylim=(1, MOST_GAP))
-        axis.set_xlim(0, 10_000)
-    scale.set(title="R of tuned chains, by the start of the weights", ylim=(0, 20))
-    for axis in (*gaps, scale):
-        axis.title.set_fontsize(10)
+    figure.savefig(file, dpi=130)
+
+
+def likelihoods(path: Path) -> dict[str, list[tuple[float, float]]]:
+    """By start: the log-likelihoods of ALBP with √t and 15 steps, and their errors."""
+    found = defaultdict(list)
+    wanted = {"balance": "sqrt", "variant": "adaptive", "steps": "15", "buffer": "1000"}
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            own = {**wanted, "data": "static-mnist", "precision": "bfloat16", "warmup": "10000"}
+            if all(row[f"settings.{name}"] == value for name, value in own.items()):
+                value = float(row["results.log_likelihood"]), float(row["results.error"])
+                found[row["settings.start"]].append(value)
+    return found
+
+
+def draw_starts(curves, measured, file: Path) -> None:
+    figure = Figure(figsize=(13, 3.2), layout="constrained")
+    axes = figure.subplots(1, 4)
+    columns = {
+        "scale": "R",
+        "acceptance": "acceptance",
+        "largest_gap": "largest gap of energies, nats",
+    }
+    for axis, (column, title) in zip(axes, columns.items(), strict=False):
+        for start, (color, models) in STARTS.items():
+            for k, model in enumerate(models):
+                own = curves[model]
+                label = None if k else start
+                axis.plot(own["iteration"], own[column], color=color, label=label, lw=1, alpha=0.8)
+        axis.set_title(title, fontsize=10)
+        axis.set(xlabel="iteration", xlim=(0, ITERATIONS))
+    axes[0].set_ylim(0, 20)
+    axes[0].legend(fontsize=8, frameon=False)
+    axes[1].set_ylim(0.5, 0.65)
+    axes[2].set_yscale("log")
+    for place, (start, (color, _)) in enumerate(STARTS.items()):
+        for k, (value, error) in enumerate(measured[start]):
+            axes[3].errorbar(place + 0.1 * (k - 1), value, error, fmt="o", color=color, ms=4)
+    axes[3].set_title("log-likelihood, validation, nats", fontsize=10)
+    axes[3].set_xticks(range(len(STARTS)), list(STARTS))
+    axes[3].set_xlim(-0.6, len(STARTS) - 0.4)
+    for axis in axes:
+        axis.grid(alpha=0.3)
     figure.savefig(file, dpi=130)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("curves", type=Path)
-    parser.add_argument("figure", type=Path)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("figures", type=Path)
     options = parser.parse_args()
-    draw(read(options.curves), options.figure)
+    found = read(options.results / "table2_curves.csv")
+    draw_gaps(found, options.figures / "ebm-table2.png")
+    draw_starts(
+        found, likelihoods(options.results / "table2.csv"), options.figures / "ebm-start.png"
+    )
