@@ -1,4 +1,4 @@
-"""Builds the C++ kernels. Everything else about the package is in pyproject.toml."""
+"""Builds the C++ kernels and what launches CUDA kernels. All else is in pyproject.toml."""
 
 from pathlib import Path
 

@@ -95,24 +95,24 @@ def test_sizes_that_fit(channels, shape, fits):
 
 def compiler_or_skip():
     try:
-        cuda._compiler()
+        return cuda._compilers()[0]
     except cuda.UnavailableError as error:
         pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("shape", [(28, 28), (1, 1), (3, 28)])
 def test_the_kernel_compiles(shape):
-    compiler_or_skip()
+    compiler = compiler_or_skip()
     source = (cuda.FOLDER / "residual.cu").read_text()
     sizes = dict(zip(("HEIGHT", "WIDTH"), shape, strict=True))
-    assert cuda.compiled(source, "sm_90a", **sizes, **cuda.TUNING)[:4] == b"\x7fELF"
+    assert cuda.compiled(source, "sm_90a", compiler, **sizes, **cuda.TUNING)[:4] == b"\x7fELF"
 
 
 def test_a_size_that_does_not_fit_is_an_error_of_the_compiler():
-    compiler_or_skip()
+    compiler = compiler_or_skip()
     source = (cuda.FOLDER / "residual.cu").read_text()
     with pytest.raises(cuda.UnavailableError, match="the image is too large"):
-        cuda.compiled(source, "sm_90a", HEIGHT=29, WIDTH=28, **cuda.TUNING)
+        cuda.compiled(source, "sm_90a", compiler, HEIGHT=29, WIDTH=28, **cuda.TUNING)
 
 
 def launcher_or_skip():
@@ -135,30 +135,46 @@ def test_without_a_gpu_nothing_is_loaded():
 
 
 @pytest.mark.parametrize(
-    ("have", "batch", "regular"),
+    ("images", "weights", "vectors", "batch"),
     [
-        ((), (), True),
-        ((5,), (5,), True),
-        ((1,), (5,), True),
-        ((1, 7), (3, 7), True),
-        ((3, 1), (3, 7), True),
-        ((2, 3, 1), (2, 3, 7), True),
-        ((1, 3, 1), (2, 3, 7), True),
-        ((2, 1, 7), (2, 1, 7), True),
-        ((2, 1, 7), (2, 3, 7), False),
+        ((), (), (), ()),
+        ((5,), (1,), (1,), (5,)),
+        ((1,), (5,), (5,), (5,)),
+        ((1, 7), (3, 1), (3, 1), (3, 7)),
+        ((3, 1), (1, 7), (1, 7), (3, 7)),
+        ((2, 3, 7), (2, 3, 1), (2, 3, 1), (2, 3, 7)),
+        ((5, 1, 4), (1, 2, 1), (1, 2, 1), (5, 2, 4)),
+        ((3, 4), (1, 1), (3, 1), (3, 4)),  # only vectors differ
+        ((3, 4), (3, 1), (1, 1), (3, 4)),  # only weights differ
+        ((2, 1, 3, 1), (1, 4, 1, 5), (2, 4, 1, 5), (2, 4, 3, 5)),
     ],
 )
-def test_operands_of_a_batch_are_found(have, batch, regular):
-    """Images and models may be mapped over separately; what is shared is not copied."""
-    library, each, count = launcher_or_skip(), ctypes.c_uint(), ctypes.c_uint()
-    dimensions = [(ctypes.c_int64 * len(shape))(*shape) for shape in (have, batch)]
-    size = ctypes.c_size_t(len(batch))
-    found = library.hopscale_along(*dimensions, size, ctypes.byref(each), ctypes.byref(count))
-    assert bool(found & 1) == regular
-    if regular:
-        places = np.arange(np.prod(batch, dtype=int)) // each.value % count.value
-        own = np.arange(np.prod(have, dtype=int)).reshape(have)
-        assert np.array_equal(places, np.broadcast_to(own, batch).ravel())
+def test_operands_of_a_batch_are_found(images, weights, vectors, batch):
+    """Images and parts of models may be mapped over separately; what is shared is not copied."""
+    library, numbers = launcher_or_skip(), (ctypes.c_uint * 16)()
+    shapes = [(ctypes.c_int64 * len(s))(*s) for s in (images, weights, vectors, batch)]
+    each = library.hopscale_batch(*shapes, ctypes.c_size_t(len(batch)), numbers)
+    size, *strides = np.asarray(numbers).reshape(4, 4)
+    index, places = np.arange(np.prod(batch, dtype=int)), []
+    for stride in strides:
+        rest, place = index, np.zeros_like(index)
+        for axis in range(4):
+            place, rest = place + rest % size[axis] * stride[axis], rest // size[axis]
+        places.append(place)
+    for place, shape in zip(places, (images, weights, vectors), strict=True):
+        own = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+        assert np.array_equal(place, np.broadcast_to(own, batch).ravel())
+    groups = places[1].reshape(-1, each)
+    assert np.all(groups == groups[:, :1])
+
+
+def test_a_batch_with_too_many_axes_is_refused():
+    library, numbers = launcher_or_skip(), (ctypes.c_uint * 16)()
+    alternating = (2, 1, 2, 1, 2)
+    shapes = [
+        (ctypes.c_int64 * 5)(*s) for s in ((1, 2, 1, 2, 1), alternating, alternating, [2] * 5)
+    ]
+    assert library.hopscale_batch(*shapes, ctypes.c_size_t(5), numbers) == 0
 
 
 @pytest.fixture
@@ -197,6 +213,27 @@ def test_a_walk_orders_weights_once(pretended, monkeypatch):
     makes = "-> tensor<278x8x64x8xbf16>"
     assert makes in before
     assert makes not in inside
+
+
+def test_only_what_says_so_is_prepared(pretended):
+    """Wherever a network is in a target; a method of that name alone means nothing."""
+
+    class Around(eqx.Module):
+        inner: ResNet
+
+        def __call__(self, x):
+            return self.inner(x) + jnp.sum(self.inner.enter.bias)
+
+        def prepared(self, x):
+            return x
+
+    model = EBM(Around(network("bfloat16")), hs.Bernoulli(jnp.full((8, 8), 0.3)))
+    ready = loop.prepared(model)
+    assert isinstance(model.network, Around)
+    assert isinstance(ready.network, Around)
+    assert ready.network.inner.packed is not None
+    assert ready.log_prob(jnp.zeros((8, 8), jnp.int8)).shape == ()
+    assert model.network.inner.packed is None
 
 
 def test_a_kernel_that_cannot_be_loaded_is_left_to_xla_with_a_warning(pretended, monkeypatch):

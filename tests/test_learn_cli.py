@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import hopscale as hs
 from hopscale import cli
 from hopscale.cli.evaluate import EVALUATION
-from hopscale.learn import checkpoint, trainer
+from hopscale.learn import checkpoint, networks, trainer
 
 RUN = CliRunner()
 TINY = ["--data", "digits", "--network", "mlp", "--channels", "4", "--steps", "2", "--batch", "10"]
@@ -52,6 +52,19 @@ def test_training_resumes(folder, tmp_path):
     assert a.about == b.about
     assert a.about["step"] == 30
     assert all(np.array_equal(a.arrays[name], b.arrays[name]) for name in a.arrays)
+
+
+def test_a_run_resumes_in_the_precision_that_it_has(tmp_path, monkeypatch):
+    """Another machine may have another default."""
+    fast = ["--network", "cnn", "--channels", "2", "--long-run", "0"]
+    monkeypatch.setattr(networks, "fastest_precision", lambda *_: "bfloat16")
+    assert train(tmp_path, *fast, "--iterations", "3").exit_code == 0
+    monkeypatch.setattr(networks, "fastest_precision", lambda *_: "default")
+    done = train(tmp_path, *fast, "--iterations", "5", "--resume")
+    assert done.exit_code == 0, done.output
+    assert checkpoint.latest(tmp_path).about["notes"]["precision"] == "bfloat16"
+    asked = train(tmp_path, *fast, "--iterations", "6", "--resume", "--precision", "default")
+    assert 'precision "bfloat16", not "default"' in str(asked.exception)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")

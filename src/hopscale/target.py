@@ -49,6 +49,14 @@ def as_evaluation(found: Evaluation | tuple[Array, Array]) -> Evaluation:
     return Evaluation(log_prob, log_ratios, *cache)
 
 
+class Preparable(eqx.Module):
+    """A part of a target with a form that is faster to evaluate many times."""
+
+    @abc.abstractmethod
+    def prepared(self) -> "Preparable":
+        """This part in that form. Programs of many steps ask for it once, before the first."""
+
+
 class Target(eqx.Module):
     r"""A distribution over discrete states, known up to a constant.
 

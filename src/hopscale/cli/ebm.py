@@ -1,5 +1,6 @@
 """hopscale train ebm: deep energy-based models."""
 
+import contextlib
 import dataclasses
 import json
 import sys
@@ -106,8 +107,8 @@ def ebm(
 
     Example: `hopscale train ebm --data digits --out digits-ebm`
 
-    Defaults follow the literature and are shown [in brackets]. Those after a semicolon are for
-    images of at most 256 sites, such as digits.
+    Defaults follow the literature, but for fewer steps of tuned length, and are shown [in
+    brackets]. Those after a semicolon are for images of at most 256 sites, such as digits.
 
     The output folder receives the last two checkpoints, for `hopscale evaluate` and
     `hopscale sample ebm`. At the end it also receives pictures: samples from the replay buffer,
@@ -142,6 +143,8 @@ def ebm(
     channels = recipe.channels if channels is None else channels
     iterations = recipe.iterations if iterations is None else iterations
     start = recipe.start if start is None else start
+    if precision is None and resume:
+        precision = _precision_before(out)
     if precision is None:
         precision = networks.fastest_precision(network, images.shape, channels)
     energy = networks.by_name(network, images.shape, channels, seed, precision, start)
@@ -184,6 +187,16 @@ def ebm(
     else:
         _report(images.name, trained)
     _pictures(out, images.name, trained, long_run, seed, sys.stderr if as_json else sys.stdout)
+
+
+def _precision_before(folder: Path) -> str | None:
+    """The precision of the run in a folder, perhaps of another machine; None if unknown."""
+    from hopscale.learn import checkpoint
+
+    for path in reversed(checkpoint.paths(folder)):
+        with contextlib.suppress(checkpoint.CheckpointError, OSError):
+            return checkpoint.read(path).about.get("notes", {}).get("precision")
+    return None
 
 
 def _proposal(name: str, balance: str | None):

@@ -11,7 +11,7 @@ which needs all chains, receives the results of all devices.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Int, Key
 from hopscale import native
 from hopscale.devices import all_chains, chain_count, chain_numbers, own_chains
 from hopscale.kernels.kernel import ChainState, Info, Kernel, where
-from hopscale.target import State, Target
+from hopscale.target import Preparable, State, Target
 from hopscale.tune import Tuner, TunerState
 
 NOISE_STEPS = 32  # steps whose noise is drawn together
@@ -30,6 +30,7 @@ MOST_IN_PAGE = 128  # steps of a page whose length is compiled in
 FRESH_STEPS = 1024  # steps between evaluations from scratch: a multiple of NOISE_STEPS
 
 Steps = int | Int[Array, ""]
+T = TypeVar("T", bound=Target)
 
 
 class Program(NamedTuple):
@@ -126,14 +127,14 @@ def scan(
     return jax.lax.fori_loop(first // page_steps, -(-last // page_steps), page, (chains, memory))
 
 
-def prepared(target: Target) -> Target:
-    """The target for many steps: parts of it that have a method `prepared` are what that returns.
+def prepared(target: T) -> T:
+    """The target for many steps: its parts that are `Preparable` are prepared.
 
     It is for what steps would otherwise compute again each time, such as another order of weights.
     """
 
     def can(part) -> bool:
-        return callable(getattr(type(part), "prepared", None))
+        return isinstance(part, Preparable)
 
     return jax.tree.map(lambda part: part.prepared() if can(part) else part, target, is_leaf=can)
 

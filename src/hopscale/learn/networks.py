@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from hopscale import native, validate
 from hopscale.native.cuda import residual
+from hopscale.target import Preparable
 from hopscale.validate import as_key, choice, count
 
 Image = Float[Array, "height width"]
@@ -99,7 +100,7 @@ def _zeros(array: Array) -> Array:
     return jnp.zeros_like(array)
 
 
-class ResNet(eqx.Module):
+class ResNet(Preparable):
     """The residual network of Grathwohl et al. (2021), which the paper trains.
 
     A 3 x 3 convolution, two residual blocks that halve the image, six that keep its size, the
@@ -119,6 +120,7 @@ class ResNet(eqx.Module):
     enter: Conv
     blocks: list[Residual]
     leave: eqx.nn.Linear
+    packed: residual.Packed | None  # the weights in another order, within programs of many steps
 
     def __init__(
         self,
@@ -136,6 +138,7 @@ class ResNet(eqx.Module):
             for stride, one in zip(strides, keys[1:9], strict=True)
         ]
         self.leave = eqx.nn.Linear(channels, "scalar", key=keys[9])
+        self.packed = None
 
     def __call__(self, x: Image) -> Float[Array, ""]:
         maps = self.enter(x[..., None])
@@ -145,33 +148,26 @@ class ResNet(eqx.Module):
 
     def value_and_slope(self, x: Image) -> tuple[Float[Array, ""], Image]:
         """f(x) and its gradient with respect to x; in bfloat16, a GPU has a kernel for both."""
-        return self.prepared().value_and_slope(x)
+        packed = (self if self.packed is not None else self.prepared()).packed
+        fits = residual.fits(self.channels, x.shape)
+        if packed is not None and fits and residual.loads(*x.shape):
+            return _value_and_slope(x, packed, _with_packed(self, None))
+        return jax.value_and_grad(self)(x)
 
-    def prepared(self) -> "PreparedResNet":
-        """This network for many steps: weights as a GPU's kernel reads them, where there is one."""
-        channels = self.enter.weight.shape[-1]
-        usual = self.enter.precision == "bfloat16" and channels == residual.CHANNELS
-        has_kernel = usual and native.has_cuda()
-        return PreparedResNet(self, residual.packed(self) if has_kernel else None)
+    def prepared(self) -> "ResNet":
+        """This network with its weights also as a GPU's kernel reads them, where there is one."""
+        usual = self.enter.precision == "bfloat16" and self.channels == residual.CHANNELS
+        if not usual or not native.has_cuda():
+            return self
+        return _with_packed(self, residual.packed(self))
+
+    @property
+    def channels(self) -> int:
+        return self.enter.weight.shape[-1]
 
 
-class PreparedResNet(eqx.Module):
-    """A residual network whose weights are in the order in which a GPU's kernel reads them."""
-
-    network: ResNet
-    packed: residual.Packed | None
-
-    def __call__(self, x: Image) -> Float[Array, ""]:
-        return self.network(x)
-
-    def value_and_slope(self, x: Image) -> tuple[Float[Array, ""], Image]:
-        fits = residual.fits(self.network.enter.weight.shape[-1], x.shape)
-        if self.packed is not None and fits and residual.loads(*x.shape):
-            return _value_and_slope(x, self.packed, self.network)
-        return jax.value_and_grad(self.network)(x)
-
-    def prepared(self) -> "PreparedResNet":
-        return self
+def _with_packed(network: ResNet, packed: residual.Packed | None) -> ResNet:
+    return eqx.tree_at(lambda net: net.packed, network, packed, is_leaf=lambda part: part is None)
 
 
 @jax.custom_jvp

@@ -1,4 +1,4 @@
-"""The operations of `select` as Pallas kernels for NVIDIA GPUs, in single precision.
+"""Operations as kernels for NVIDIA GPUs: Pallas kernels in single precision, and one in CUDA.
 
 Each function works on one chain; `jax.vmap` adds the chains to the launch grid. The random bits
 are those of `jax.random.bits`, so choices are those of `reference`, except where levels tie within

@@ -29,31 +29,31 @@ def residual_pass_bytes(height: int, width: int) -> int:
         UnavailableError: there is none, here or for this size.
     """
     source = (FOLDER / "residual.cu").read_text()
-    image = compiled(source, _architecture(), HEIGHT=height, WIDTH=width, **TUNING)
     devices = [device.local_hardware_id for device in jax.local_devices() if _is_cuda(device)]
     error = ctypes.create_string_buffer(1024)
-    size = _library().hopscale_load_residual_pass(
-        image, height, width, (ctypes.c_int * len(devices))(*devices), len(devices), error, 1024
-    )
-    if not size:
-        raise UnavailableError(error.value.decode())
-    return size
+    for compiler in _compilers():  # the driver may be too old for the newest
+        image = compiled(source, _architecture(), compiler, HEIGHT=height, WIDTH=width, **TUNING)
+        size = _library().hopscale_load_residual_pass(
+            image, height, width, (ctypes.c_int * len(devices))(*devices), len(devices), error, 1024
+        )
+        if size:
+            return size
+    raise UnavailableError(error.value.decode())
 
 
 @functools.cache
 def ready() -> tuple[bool, str]:
     """Whether kernels can be compiled and loaded here, and why not."""
     try:
-        for needed in (_architecture, _compiler, _library):
+        for needed in (_architecture, _compilers, _library):
             needed()
     except UnavailableError as error:
         return False, str(error)
     return True, "CUDA"
 
 
-def compiled(source: str, architecture: str, **numbers: int) -> bytes:
-    """The machine code of a program for an architecture such as "sm_90a"."""
-    nvrtc = _compiler()
+def compiled(source: str, architecture: str, nvrtc: ctypes.CDLL, **numbers: int) -> bytes:
+    """The machine code of a program for an architecture such as "sm_90a", by this compiler."""
     program = ctypes.c_void_p()
     options = [f"--gpu-architecture={architecture}", "--std=c++17"]
     options += [f"-D{name}={value}" for name, value in numbers.items()]
@@ -61,15 +61,16 @@ def compiled(source: str, architecture: str, **numbers: int) -> bytes:
     try:
         given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         if nvrtc.nvrtcCompileProgram(program, len(options), given):
-            raise UnavailableError(_text(program, "ProgramLog").decode(errors="replace").strip())
-        return _text(program, "CUBIN")
+            log = _text(nvrtc, program, "ProgramLog").decode(errors="replace")
+            raise UnavailableError(log.strip("\0\n"))
+        return _text(nvrtc, program, "CUBIN")
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def _text(program, what: str) -> bytes:
+def _text(nvrtc: ctypes.CDLL, program, what: str) -> bytes:
     """The compiler's log or its result."""
-    nvrtc, size = _compiler(), ctypes.c_size_t()
+    size = ctypes.c_size_t()
     _check(getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
     text = ctypes.create_string_buffer(size.value)
     _check(getattr(nvrtc, f"nvrtcGet{what}")(program, text))
@@ -82,21 +83,24 @@ def _check(code: int) -> None:
 
 
 @functools.cache
-def _compiler() -> ctypes.CDLL:
-    """NVIDIA's run-time compiler, from Python packages or the system."""
-    names = [f"libnvrtc.so.{version}" for version in NVRTC_VERSIONS]
+def _compilers() -> list[ctypes.CDLL]:
+    """NVIDIA's run-time compilers, from Python packages or the system, the newest first."""
     found = importlib.util.find_spec("nvidia")
     places = [Path(place) for place in (found.submodule_search_locations or ())] if found else []
-    packaged = [path for place in places for name in names for path in place.glob(f"*/lib/{name}")]
-    system = [f"/usr/local/cuda/lib64/{name}" for name in names]
-    for path in [*map(str, packaged), *names, *system]:
-        try:
-            for builtins in Path(path).parent.glob("libnvrtc-builtins.so.*"):
-                ctypes.CDLL(str(builtins))
-            return ctypes.CDLL(path)
-        except OSError:
-            continue
-    raise UnavailableError("NVIDIA's run-time compiler, libnvrtc, is not to be found")
+    compilers = []
+    for name in (f"libnvrtc.so.{version}" for version in NVRTC_VERSIONS):
+        packaged = [str(path) for place in places for path in place.glob(f"*/lib/{name}")]
+        for path in [*packaged, name, f"/usr/local/cuda/lib64/{name}"]:
+            try:
+                for builtins in Path(path).parent.glob("libnvrtc-builtins.so.*"):
+                    ctypes.CDLL(str(builtins))
+                compilers.append(ctypes.CDLL(path))
+                break
+            except OSError:
+                continue
+    if not compilers:
+        raise UnavailableError("NVIDIA's run-time compiler, libnvrtc, is not to be found")
+    return compilers
 
 
 @functools.cache
@@ -113,9 +117,9 @@ def _library() -> ctypes.CDLL:
         ]  # fmt: skip
         library.hopscale_load_residual_pass.restype = ctypes.c_uint
         call = jax.ffi.pycapsule(library.ResidualPass)
-    except (OSError, AttributeError) as error:
-        raise UnavailableError(f"{built[0].name} cannot be loaded: {error}") from error
-    jax.ffi.register_ffi_target("hopscale.ResidualPass", call, platform="CUDA")
+        jax.ffi.register_ffi_target("hopscale.ResidualPass", call, platform="CUDA")
+    except Exception as error:  # XLA may refuse what was built for another version of it
+        raise UnavailableError(f"{built[0].name} cannot be used: {error}") from error
     return library
 
 

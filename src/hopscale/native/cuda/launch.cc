@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
@@ -101,25 +102,41 @@ int load(const void* image, const int* devices, int count, Loaded& loaded) {
   return code;
 }
 
-// Where an operand has what belongs to the i-th of a batch: at i / each % count. Operands have the
-// batch's dimensions, or 1 in place of some.
-struct Along {
-  unsigned each = 1, count = 1;
-  bool regular = true;  // the operand varies along one axis, or adjacent ones
+// A batch, its innermost axis first, and how far apart each operand has what belongs to neighbours
+// along an axis: 0 where it is the same. The kernel has the same declaration.
+constexpr int kAxes = 4;
+enum Operand { kImages, kWeights, kVectors, kOperands };
 
-  Along(const int64_t* have, const int64_t* batch, size_t dimensions) {
-    bool begun = false, ended = false;
-    for (size_t d = dimensions; d-- > 0;) {
-      if (batch[d] == 1) continue;
-      if (have[d] == 1) {
-        ended = begun;
-        if (!begun) each *= static_cast<unsigned>(batch[d]);
-      } else {
-        regular = regular && !ended;
-        begun = true;
-        count *= static_cast<unsigned>(batch[d]);
+struct Batch {
+  unsigned size[kAxes] = {1, 1, 1, 1};
+  unsigned stride[kOperands][kAxes] = {};
+
+  // Operands have the batch's dimensions, or 1 in place of some. Returns whether that many axes,
+  // with those merged along which the same operands vary, can be described.
+  bool describe(const int64_t* const have[kOperands], const int64_t* dimensions, size_t number) {
+    unsigned length[kOperands] = {1, 1, 1};
+    int axis = -1;
+    for (size_t d = number; d-- > 0;) {
+      if (dimensions[d] == 1) continue;
+      bool merges = axis >= 0;
+      for (int k = 0; k < kOperands && merges; ++k)
+        merges = (have[k][d] != 1) == (stride[k][axis] != 0);
+      if (!merges && ++axis == kAxes) return false;
+      size[axis] *= static_cast<unsigned>(dimensions[d]);
+      for (int k = 0; k < kOperands; ++k) {
+        if (have[k][d] == 1) continue;
+        if (!merges) stride[k][axis] = length[k];
+        length[k] *= static_cast<unsigned>(dimensions[d]);
       }
     }
+    return true;
+  }
+
+  // How many in succession have the same weights.
+  unsigned same_weights() const {
+    unsigned each = 1;
+    for (int axis = 0; axis < kAxes && stride[kWeights][axis] == 0; ++axis) each *= size[axis];
+    return each;
   }
 };
 
@@ -138,16 +155,11 @@ ffi::Error residual_pass(Handle stream, ffi::Buffer<ffi::F32> images, ffi::Buffe
     if (found == kernels.end()) return ffi::Error::Internal("no kernel for images of this size");
     loaded = found->second;
   }
-  const auto along = [&](const auto& operand) {
-    return Along(operand.dimensions().begin(), batch.begin(), dimensions);
-  };
-  Along shown = along(images), models = along(weights);
-  const Along same = along(vectors);
-  if (models.each != same.each || models.count != same.count) {
-    return ffi::Error::InvalidArgument("some of the weights are of other models than the rest");
-  }
-  if (!models.regular || !shown.regular) {
-    return ffi::Error::InvalidArgument("images, or models, vary along axes that are not adjacent");
+  Batch described;
+  const int64_t* const have[kOperands] = {images.dimensions().begin(), weights.dimensions().begin(),
+                                          vectors.dimensions().begin()};
+  if (!described.describe(have, batch.begin(), dimensions)) {
+    return ffi::Error::InvalidArgument("images and weights vary along too many axes in turn");
   }
   unsigned count = static_cast<unsigned>(energies->element_count());
   if (count == 0) return ffi::Error::Success();
@@ -158,11 +170,12 @@ ffi::Error residual_pass(Handle stream, ffi::Buffer<ffi::F32> images, ffi::Buffe
   auto* gradient = gradients->typed_data();
   auto* working = scratch->typed_data();
   auto blocks = static_cast<unsigned>(weights.dimensions()[dimensions]);
-  void* arguments[] = {&image,  &weight,       &vector,      &energy,     &gradient,   &working,
-                       &blocks, &models.each, &models.count, &shown.each, &shown.count};
-  const unsigned size = loaded.cluster_size, padded = (models.each + size - 1) / size * size;
-  const int code = Driver::get()->launch(loaded.kernel, count / models.each * padded, 1, 1, kThreads,
-                                         1, 1, loaded.shared_bytes, stream, arguments, nullptr);
+  unsigned each = described.same_weights();
+  void* arguments[] = {&image,   &weight, &vector, &energy,   &gradient,
+                       &working, &blocks, &each,   &described};
+  const unsigned size = loaded.cluster_size, padded = (each + size - 1) / size * size;
+  const int code = Driver::get()->launch(loaded.kernel, count / each * padded, 1, 1, kThreads, 1, 1,
+                                         loaded.shared_bytes, stream, arguments, nullptr);
   return code == 0 ? ffi::Error::Success() : ffi::Error::Internal(what(code));
 }
 
@@ -198,13 +211,16 @@ extern "C" unsigned hopscale_load_residual_pass(const void* image, int64_t heigh
   return loaded.scratch_bytes;
 }
 
-// For tests: where operands of these dimensions have what belongs to the i-th of a batch. Returns
-// whether that can be said.
-extern "C" bool hopscale_along(const int64_t* have, const int64_t* batch, size_t dimensions,
-                               unsigned* each, unsigned* count) {
-  const Along along(have, batch, dimensions);
-  *each = along.each, *count = along.count;
-  return along.regular;
+// For tests: a batch of these dimensions as the kernel sees it: its sizes, then the strides of each
+// operand. Returns how many in succession have the same weights, or 0.
+extern "C" unsigned hopscale_batch(const int64_t* images, const int64_t* weights,
+                                   const int64_t* vectors, const int64_t* dimensions, size_t number,
+                                   unsigned* numbers) {
+  Batch batch;
+  const int64_t* const have[kOperands] = {images, weights, vectors};
+  if (!batch.describe(have, dimensions, number)) return 0;
+  std::memcpy(numbers, &batch, sizeof(batch));
+  return batch.same_weights();
 }
 
 #pragma GCC visibility pop

@@ -405,22 +405,37 @@ __device__ __forceinline__ float gathered(const float* by_feature, int i, int j)
   return sum;
 }
 
+// A batch, its innermost axis first, and how far apart images, weights and vectors have what belongs
+// to neighbours along an axis: 0 where it is the same. `launch.cc` has the same declaration.
+struct Batch {
+  u32 size[4], images[4], weights[4], vectors[4];
+};
+__device__ __forceinline__ u32 place_of(u32 index, const u32 (&size)[4], const u32 (&stride)[4]) {
+  u32 place = 0;
+#pragma unroll
+  for (int axis = 0; axis < 4; ++axis) {
+    place += index % size[axis] * stride[axis];
+    index /= size[axis];
+  }
+  return place;
+}
+
 // `vectors` has 64 numbers each: two biases a block, the last layer's weights, and its bias first.
-// The i-th result is of model i / per_model % models and of image i / per_image % different.
+// Of the batch, `same_weights` in succession have the same weights.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) __cluster_dims__(CLUSTER)
 residual_pass(
     const float* __restrict__ images, const char* __restrict__ weights,
     const float* __restrict__ vectors, float* __restrict__ energies, float* __restrict__ gradients,
-    char* scratch, u32 weight_blocks, u32 per_model, u32 models, u32 per_image, u32 different) {
+    char* scratch, u32 weight_blocks, u32 same_weights, const Batch batch) {
   extern __shared__ __align__(128) char memory[];
   const u32 base = address(memory), thread = threadIdx.x, member = member_of_cluster();
-  // Clusters do not mix models. What is left of the last one does its last image again.
-  const u32 padded = (per_model + CLUSTER - 1) / CLUSTER * CLUSTER;
-  const u32 turn = blockIdx.x / padded, place_in_turn = blockIdx.x % padded;
-  const u32 image = turn * per_model + min(place_in_turn, per_model - 1), model = turn % models;
-  weights += static_cast<u64>(model) * weight_blocks * WEIGHTS;
-  vectors += model * (2 * BLOCKS + 2) * CHANNELS;
-  images += static_cast<u64>(image / per_image % different) * HEIGHT * WIDTH;
+  // Clusters share weights. What is left of the last one does its last image again.
+  const u32 padded = (same_weights + CLUSTER - 1) / CLUSTER * CLUSTER;
+  const u32 first = blockIdx.x / padded * same_weights;
+  const u32 image = first + min(blockIdx.x % padded, same_weights - 1);
+  weights += static_cast<u64>(place_of(first, batch.size, batch.weights)) * weight_blocks * WEIGHTS;
+  vectors += place_of(image, batch.size, batch.vectors) * (2 * BLOCKS + 2) * CHANNELS;
+  images += static_cast<u64>(place_of(image, batch.size, batch.images)) * HEIGHT * WIDTH;
   gradients += static_cast<u64>(image) * HEIGHT * WIDTH;
   scratch += static_cast<u64>(image) * (SLOPES + 4 * FEATURES * TILE * 4);
   const u32 maps_a = base + AT_A, maps_b = base + AT_B;

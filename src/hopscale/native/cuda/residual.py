@@ -21,8 +21,10 @@ TILE = 64  # pixels, with a line of zeros after each row and after the last
 
 def fits(channels: int, shape: tuple[int, ...]) -> bool:
     """Whether the kernel is for networks of so many channels and images of this shape."""
+    if channels != CHANNELS or len(shape) != 2:
+        return False
     height, width = (-(-side // 4) for side in shape)
-    return channels == CHANNELS and width < 15 and (height + 1) * (width + 1) <= TILE
+    return width < 15 and (height + 1) * (width + 1) <= TILE
 
 
 @functools.cache
