@@ -13,10 +13,12 @@ pip="-m pip install --quiet --disable-pip-version-check"
 "$folder/build/bin/python" -m build --outdir "$folder/dist" . > "$folder/build.log" 2>&1 ||
     { tail -20 "$folder/build.log"; exit 1; }
 ls -l "$folder/dist"
-for part in native/_kernels native/cuda/_launch native/cuda/residual.cu; do
+for part in native/_kernels native/cuda/_launch native/cuda/residual.cu \
+    native/cuda/tiles.cuh native/cuda/hopper.cuh; do
     unzip -l "$folder"/dist/*.whl | grep -q "$part" || { echo "no $part in the wheel"; exit 1; }
 done
-for part in native/kernels/ffi.cc native/cuda/launch.cc native/cuda/residual.cu; do
+for part in native/kernels/ffi.cc native/cuda/launch.cc native/cuda/residual.cu \
+    native/cuda/tiles.cuh native/cuda/hopper.cuh; do
     tar -tzf "$folder"/dist/*.tar.gz | grep -q "$part" || { echo "no $part in the source"; exit 1; }
 done
 

@@ -14,7 +14,7 @@ import jax
 
 FOLDER = Path(__file__).parent
 NVRTC_VERSIONS = (13, 12)
-TUNING = {"STAGES": 4, "RESIDENT": 2, "CLUSTER": 2}  # of `residual.cu`
+TUNING = {"STAGES": 4, "RESIDENT": 2, "CLUSTER": 2}  # of `residual.cu` and what it includes
 
 
 class UnavailableError(RuntimeError):
@@ -53,19 +53,30 @@ def ready() -> tuple[bool, str]:
 
 
 def compiled(source: str, architecture: str, nvrtc: ctypes.CDLL, **numbers: int) -> bytes:
-    """The machine code of a program for an architecture such as "sm_90a", by this compiler."""
+    """The machine code of a program for an architecture such as "sm_90a", by this compiler.
+
+    It may include the headers in this folder.
+    """
     program = ctypes.c_void_p()
+    headers = sorted(FOLDER.glob("*.cuh"))
+    texts = _strings(header.read_text() for header in headers)
+    names = _strings(header.name for header in headers)
     options = [f"--gpu-architecture={architecture}", "--std=c++17"]
     options += [f"-D{name}={value}" for name, value in numbers.items()]
-    _check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), None, 0, None, None))
+    made = ctypes.byref(program), source.encode(), None, len(headers), texts, names
+    _check(nvrtc.nvrtcCreateProgram(*made))
     try:
-        given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-        if nvrtc.nvrtcCompileProgram(program, len(options), given):
+        if nvrtc.nvrtcCompileProgram(program, len(options), _strings(options)):
             log = _text(nvrtc, program, "ProgramLog").decode(errors="replace")
             raise UnavailableError(log.strip("\0\n"))
         return _text(nvrtc, program, "CUBIN")
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _strings(texts) -> ctypes.Array:
+    encoded = [text.encode() for text in texts]
+    return (ctypes.c_char_p * len(encoded))(*encoded)
 
 
 def _text(nvrtc: ctypes.CDLL, program, what: str) -> bytes:

@@ -5,43 +5,25 @@
 // the order of their use, fetched by a warp of their own. Products are those of tensor cores: inputs
 // in bfloat16, sums in single precision.
 //
-// Maps are stored so that a tap of a convolution is a shift of all pixels by one number of rows.
-// The network halves the image twice. At its last size, H2 x W2, an image is H2 * PITCH rows of 64
-// channels, each line of pixels followed by a zero; such an image is one tile of 64 rows. At twice
-// that size, pixels are divided by the parity of their coordinates into four such images. A
-// convolution of stride 2 then also sees shifted tiles.
-//
 // The first convolution of all, from bits to channels, is linear. So it is multiplied into those
 // that follow it, which then see features: bits around a pixel, and whether their pixel is inside.
 //
-// HEIGHT and WIDTH are those of the image, STAGES the blocks of weights that are held at once, and
-// RESIDENT the images that a multiprocessor works on at once. CLUSTER images share what is fetched:
-// otherwise the second-level cache would be read faster than it can be. All these are given when
-// this is compiled.
+// RESIDENT images are worked on by a multiprocessor at once. CLUSTER images share what is fetched:
+// otherwise the second-level cache would be read faster than it can be. These and what `tiles.cuh`
+// names are given when this is compiled.
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include <tiles.cuh>
 
-constexpr int CHANNELS = 64;
-constexpr int H1 = (HEIGHT + 1) / 2, W1 = (WIDTH + 1) / 2;
-constexpr int H2 = (H1 + 1) / 2, W2 = (W1 + 1) / 2;
-constexpr int PITCH = W2 + 1;
-constexpr int TILE = 64;  // rows of a tile
 constexpr int BLOCKS = 8, SKIPS = 2;  // residual blocks; the first two halve the image
-static_assert((H2 + 1) * PITCH <= TILE && PITCH < 16, "the image is too large");
+constexpr int THREADS = WORKERS + 32;  // the last warp fetches weights
 
-constexpr int WORKERS = 128, THREADS = 160;  // the last warp fetches weights
-
-// Maps: for each group of 8 channels, 16 bytes a row; 16 rows of zeros, then four tiles.
-constexpr u32 TOP = 16;
-constexpr u32 MAP_GROUP = (TOP + 4 * TILE) * 16, MAPS = 8 * MAP_GROUP;
 // Features: 10 for each tap of the convolution that sees them, in groups of 8 as well.
 constexpr int FEATURES = 90, FEATURE_GROUPS = 12;
 constexpr u32 FEATURE_TILE = H2 * PITCH;
 constexpr u32 FEATURE_GROUP = (3 * FEATURE_TILE + TILE) * 16;
 constexpr u32 FEATURE_BYTES = FEATURE_GROUPS * FEATURE_GROUP;
 
-constexpr u32 WEIGHTS = 8192, WEIGHT_GROUP = 1024;  // bytes of a block, and of 8 of its inputs
+// Shared memory: two maps or features, weights, the image with a margin, sums, barriers.
 constexpr int PADDED = (HEIGHT + 4) * (WIDTH + 4);
 
 constexpr u32 AT_A = 0, AT_B = AT_A + MAPS;
@@ -56,289 +38,6 @@ extern "C" __device__ const u32 shared_bytes = AT_BARRIERS + 2 * 8 * STAGES;
 constexpr u32 SLOPE_TILES = 8 + 2 * (BLOCKS - 1);
 constexpr u32 SLOPES = SLOPE_TILES * WORKERS * 64;
 extern "C" __device__ const u32 scratch_bytes = SLOPES + 4 * FEATURES * TILE * 4;
-
-// ---------------------------------------------------------------------------------------------
-// Instructions.
-
-__device__ __forceinline__ u32 address(const void* p) {
-  return static_cast<u32>(__cvta_generic_to_shared(p));
-}
-__device__ __forceinline__ void barrier_init(u32 at, u32 count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count));
-}
-__device__ __forceinline__ void barrier_wait(u32 at, u32 parity) {
-  asm volatile(
-      "{\n.reg .pred p;\n"
-      "WAIT:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-      "@p bra DONE;\n"
-      "bra WAIT;\n"
-      "DONE:\n}" ::"r"(at), "r"(parity) : "memory");
-}
-// At the barriers of all members of the cluster, one lane for each. There is no branch: products are
-// instructions of whole warps.
-__device__ __forceinline__ void barriers_arrive(u32 at, u32 lane) {
-  asm volatile(
-      "{\n.reg .pred p;\n.reg .b32 there;\n"
-      "setp.lt.u32 p, %1, %2;\n"
-      "@p mapa.shared::cluster.u32 there, %0, %1;\n"
-      "@p mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at),
-      "r"(lane), "n"(CLUSTER) : "memory");
-}
-__device__ __forceinline__ u32 member_of_cluster() {
-  u32 rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-__device__ __forceinline__ void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void cluster_wait() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-// A block of weights for all members of a cluster; each fetches its share for all of them.
-__device__ __forceinline__ void fetch(u32 to, const char* from, u32 barrier, u32 member) {
-  constexpr u32 share = WEIGHTS / CLUSTER;
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(WEIGHTS)
-               : "memory");
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-      "[%0], [%1], %2, [%3], %4;" ::"r"(to + member * share), "l"(from + member * share),
-      "r"(share), "r"(barrier), "h"(static_cast<unsigned short>((1 << CLUSTER) - 1)) : "memory");
-}
-// What workers wrote to shared memory is seen by all of them, and by tensor cores.
-__device__ __forceinline__ void meet() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  asm volatile("bar.sync 1, 128;" ::: "memory");
-}
-__device__ __forceinline__ u32 packed(float low, float high) {
-  u32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
-__device__ __forceinline__ u32 halves(float low, float high) {
-  u32 both;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
-__device__ __forceinline__ void unpack(u32 both, float& low, float& high) {
-  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
-      : "=f"(low), "=f"(high) : "r"(both));
-}
-__device__ __forceinline__ void store_word(u32 at, u32 value) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(value) : "memory");
-}
-
-// A swish and its derivative: x s(x), and s(x) (1 + x (1 - s(x))).
-__device__ __forceinline__ float swish(float x, float& slope) {
-#ifdef EXACT_SWISH
-  const float s = __fdividef(1.0f, 1.0f + __expf(-x));
-#else
-  float t;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(t) : "f"(0.5f * x));
-  const float s = fmaf(0.5f, t, 0.5f);
-#endif
-  const float value = x * s;
-  slope = fmaf(value, 1.0f - s, s);
-  return value;
-}
-
-// ---------------------------------------------------------------------------------------------
-// Products. A thread has 32 numbers of a tile: of rows g and g + 8 of its warp's 16, with g = lane
-// / 4, in columns 8 j + 2 (lane % 4) and the next; the order is (j, row, column).
-
-typedef float Tile[32];
-
-// The place of a matrix, as tensor cores take it: in units of 16 bytes, its address in the low bits,
-// then the distance of groups of 8 columns, then that of 8 rows. In a cluster an address begins with
-// the member's number, which tensor cores do not take.
-__device__ __forceinline__ u32 matrix(u32 at, u32 group) {
-  return (at & 0x3ffff) >> 4 | (group >> 4) << 16;
-}
-__device__ __forceinline__ u64 descriptor(u32 matrix) {
-  return matrix | static_cast<u64>(128 >> 4) << 32;
-}
-
-#define ALL32(X) X(0), X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), \
-    X(13), X(14), X(15), X(16), X(17), X(18), X(19), X(20), X(21), X(22), X(23), X(24), X(25),    \
-    X(26), X(27), X(28), X(29), X(30), X(31)
-
-// sum (+)= rows at `rows` (their groups of 8 numbers `group` bytes apart) times a block of weights.
-template <int K = 4>
-__device__ __forceinline__ void multiply(Tile& sum, u32 rows, u32 group, u32 weights, bool add) {
-  const u32 left = matrix(rows, group), right = matrix(weights, WEIGHT_GROUP);
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-    const u64 a = descriptor(left + k * (2 * group >> 4));
-    const u64 b = descriptor(right + k * (2 * WEIGHT_GROUP >> 4));
-#define RESULT(i) "+f"(sum[i])
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
-        "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, "
-        "0;\n}"
-        : ALL32(RESULT)
-        : "l"(a), "l"(b), "r"(static_cast<u32>(add || k > 0)));
-#undef RESULT
-  }
-}
-__device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void commit() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-template <int LEFT>
-__device__ __forceinline__ void wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
-}
-__device__ __forceinline__ void keep(Tile& sum) {  // no use of it moves before this
-#pragma unroll
-  for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(sum[i])::"memory");
-}
-
-// The workers' side of the stream of weights.
-struct Stream {
-  u32 ring, full, empty, next, lane;
-
-  __device__ __forceinline__ u32 take() {  // waits for the next block
-    const u32 stage = next % STAGES;
-    barrier_wait(full + 8 * stage, next / STAGES & 1);
-    ++next;
-    return ring + stage * WEIGHTS;
-  }
-  // The block taken `back` before the last one is free again, as all members are told.
-  __device__ __forceinline__ void release(u32 back) {
-    barriers_arrive(empty + 8 * ((next - 1 - back) % STAGES), lane);
-  }
-};
-
-// A worker's place: its rows and columns of a tile.
-struct Place {
-  int row, column;      // the first of each
-  int r[2], c[2];       // coordinates of the pixels
-  bool inside[2];       // of an image of the last size
-  __device__ __forceinline__ bool inside_phase(int half, int phase) const {
-    return inside[half] && 2 * r[half] + (phase >> 1) < H1 && 2 * c[half] + (phase & 1) < W1;
-  }
-};
-
-__device__ __forceinline__ u32 shifted(u32 maps, int phase, int down, int right) {
-  return maps + (TOP + phase * TILE + down * PITCH + right) * 16;
-}
-
-// A 3 x 3 convolution of stride 1 at the last size; the tile that it reads is at `from`.
-__device__ __forceinline__ void convolve(Tile& sum, u32 from, Stream& stream, bool add) {
-  for (int tap = 0; tap < 9; ++tap) {
-    const u32 weights = stream.take();
-    begin();
-    const int shift = (tap / 3 - 1) * PITCH + tap % 3 - 1;
-    multiply(sum, from + shift * 16, MAP_GROUP, weights, add || tap > 0);
-    commit();
-    wait<1>();
-    if (tap > 0) stream.release(1);
-  }
-}
-// The same at twice the size: four tiles.
-__device__ __forceinline__ void convolve_phases(
-    Tile (&sums)[4], u32 maps, Stream& stream, bool add) {
-  for (int tap = 0; tap < 9; ++tap) {
-    const u32 weights = stream.take();
-    begin();
-#pragma unroll
-    for (int phase = 0; phase < 4; ++phase) {
-      const int y = (phase >> 1) + tap / 3 - 1, x = (phase & 1) + tap % 3 - 1;
-      const u32 from = shifted(maps, (y & 1) * 2 + (x & 1), y >> 1, x >> 1);
-      multiply(sums[phase], from, MAP_GROUP, weights, add || tap > 0);
-    }
-    commit();
-    wait<1>();
-    if (tap > 0) stream.release(1);
-  }
-}
-__device__ __forceinline__ void finish(Stream& stream) {
-  wait<0>();
-  stream.release(0);
-}
-
-// ---------------------------------------------------------------------------------------------
-// What follows products.
-
-// Numbers that follow products are loaded before these are waited for.
-struct Vector {  // of a worker's columns
-  float2 pairs[8];
-  __device__ __forceinline__ Vector(const float* from, const Place& place) {
-#pragma unroll
-    for (int j = 0; j < 8; ++j)
-      pairs[j] = *reinterpret_cast<const float2*>(from + place.column + 8 * j);
-  }
-};
-struct Slopes {  // of a tile, as pairs of half precision
-  u32 words[16];
-  __device__ __forceinline__ Slopes() {}
-  __device__ __forceinline__ explicit Slopes(const uint4* from) {
-#pragma unroll
-    for (int q = 0; q < 4; ++q) {
-      const uint4 four = from[q * WORKERS];
-      words[4 * q] = four.x, words[4 * q + 1] = four.y;
-      words[4 * q + 2] = four.z, words[4 * q + 3] = four.w;
-    }
-  }
-  __device__ __forceinline__ void save(uint4* to) const {
-#pragma unroll
-    for (int q = 0; q < 4; ++q)
-      to[q * WORKERS] =
-          make_uint4(words[4 * q], words[4 * q + 1], words[4 * q + 2], words[4 * q + 3]);
-  }
-};
-// Where a worker stores columns 8 j + ... of one of its rows.
-__device__ __forceinline__ u32 stored_at(u32 tile, const Place& place, int half, int j) {
-  return tile + j * MAP_GROUP + (place.row + 8 * half) * 16 + (place.column & 7) * 2;
-}
-
-// sum + bias -> its swish, stored; the slope is saved. `kept` is added before, and is the result.
-template <bool ADD, bool KEEP>
-__device__ __forceinline__ void forth(
-    Tile& sum, const Vector& bias, Tile& kept, u32 tile, const Place& place,
-    const bool (&inside)[2], uint4* saved) {
-  Slopes slopes;
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int i = 4 * j + 2 * half;
-      float x = sum[i] + bias.pairs[j].x, y = sum[i + 1] + bias.pairs[j].y, slope_x, slope_y;
-      if (ADD) x += kept[i], y += kept[i + 1];
-      x = swish(x, slope_x), y = swish(y, slope_y);
-      if (KEEP) kept[i] = x, kept[i + 1] = y;
-      slopes.words[2 * j + half] = halves(slope_x, slope_y);
-      store_word(stored_at(tile, place, half, j), inside[half] ? packed(x, y) : 0);
-    }
-  }
-  slopes.save(saved);
-}
-
-// sum times the slope, stored. `kept` is added before, and is the result.
-template <bool ADD>
-__device__ __forceinline__ void back(
-    Tile& sum, const Slopes& slopes, Tile& kept, u32 tile, const Place& place,
-    const bool (&inside)[2]) {
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int i = 4 * j + 2 * half;
-      float x, y;
-      unpack(slopes.words[2 * j + half], x, y);
-      if (ADD) {
-        x *= sum[i] + kept[i], y *= sum[i + 1] + kept[i + 1];
-        kept[i] = x, kept[i + 1] = y;
-      } else {
-        x *= sum[i], y *= sum[i + 1];
-      }
-      store_word(stored_at(tile, place, half, j), inside[half] ? packed(x, y) : 0);
-    }
-  }
-}
 
 // ---------------------------------------------------------------------------------------------
 
@@ -365,8 +64,8 @@ __device__ __forceinline__ void features(u32 to, const unsigned short* image, in
           words[e / 2] |= (inside ? bits : 0) << (16 * (e % 2));
         }
       }
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + group * FEATURE_GROUP + row * 16),
-                   "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
+      const u32 at = to + group * FEATURE_GROUP + row * 16;
+      store_words(at, words[0], words[1], words[2], words[3]);
     }
   }
 }
@@ -427,7 +126,7 @@ residual_pass(
     const float* __restrict__ images, const char* __restrict__ weights,
     const float* __restrict__ vectors, float* __restrict__ energies, float* __restrict__ gradients,
     char* scratch, u32 weight_blocks, u32 same_weights, const Batch batch) {
-  extern __shared__ __align__(128) char memory[];
+  char* const memory = shared_memory();
   const u32 base = address(memory), thread = threadIdx.x, member = member_of_cluster();
   // Clusters share weights. What is left of the last one does its last image again.
   const u32 padded = (same_weights + CLUSTER - 1) / CLUSTER * CLUSTER;
@@ -446,7 +145,7 @@ residual_pass(
       barrier_init(full + 8 * stage, 1);
       barrier_init(empty + 8 * stage, WORKERS / 32 * CLUSTER);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barriers_are_made();
   }
   auto* bits = reinterpret_cast<unsigned short*>(memory + AT_IMAGE);
   for (int p = thread; p < PADDED; p += THREADS) {
@@ -463,8 +162,8 @@ residual_pass(
       for (u32 i = 0; i < weight_blocks; ++i) {
         const u32 stage = i % STAGES;
         if (i >= STAGES) barrier_wait(empty + 8 * stage, (i / STAGES - 1) & 1);
-        fetch(base + AT_RING + stage * WEIGHTS, weights + static_cast<u64>(i) * WEIGHTS,
-              full + 8 * stage, member);
+        fetch<WEIGHTS>(base + AT_RING + stage * WEIGHTS, weights + static_cast<u64>(i) * WEIGHTS,
+                       full + 8 * stage, member);
       }
     }
     __syncwarp();
@@ -485,8 +184,7 @@ residual_pass(
   auto* slopes = reinterpret_cast<uint4*>(scratch) + thread;
   const auto slopes_of = [&](int tile) { return slopes + tile * 4 * WORKERS; };
   const auto zero_top = [&](u32 maps) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(
-                     maps + thread / TOP * MAP_GROUP + thread % TOP * 16), "r"(0) : "memory");
+    store_words(maps + thread / TOP * MAP_GROUP + thread % TOP * 16, 0, 0, 0, 0);
   };
 
   // Block 0, at half the image's size.
