@@ -49,12 +49,18 @@ SHARED = {
     },
     "--rate": {"0": r"inside \(0, 1\)", "1.5": r"inside \(0, 1\)", "nan": "inside"},
     "--seed": {"-1": "no sign", "18446744073709551616": "64 bits", "x": INTEGER},
-    "--keep": {"some": "'all', 'last'", "0": "'all', 'last'", "-2": "'all', 'last'"},
+    "--keep": {
+        "some": "takes all, last, or n",
+        "0": "takes all, last, or n",
+        "-2": "takes all, last, or n",
+        "all": "give --save too",
+    },
     "--save": {
         "none/at/all.npz": "there is no folder",
         ".": "it is a folder",
         "/dev/full": "it is a device",
         "here.txt": "here.txt exists",
+        "draws.csv": "ends in .nc or .npz",
     },
     "--checkpoint": {
         "none/at/all": "there is no folder",
@@ -95,6 +101,14 @@ def test_options_of_sample_that_cannot_work(option, value, words, folder):
 
 
 COMMANDS = {
+    "sample ising --overwrite": "give --save too",
+    "sample ising --rule metropolis": "a setting of gibbs",
+    "sample rbm --sampler gibbs --rule metropolis": "draws all units at once",
+    "compare ising --kind qubo": "--kind is an option of a file of couplings, not ising",
+    "compare rbm --config C3": "--config is an option of bernoulli and ising and fhmm, not rbm",
+    "optimize one.txt --sites 4": "--sites is an option of a function in a file",
+    "optimize ebm": "needs --model",
+    "compare ising --config C9": "one of C1, C2, C3",
     "sample isng": "No such|there is no|one of bernoulli",
     "sample": "Usage|Missing|Commands",
     "banana": "No such command",
@@ -107,8 +121,8 @@ COMMANDS = {
     "sample fhmm --axis space": "'time' or 'factor'",
     "sample fhmm --factors 0": "factors must be at least 1",
     "sample ising --chains 1000000000000": "Use fewer chains",
-    "sample ising --keep all --draws 2000000000 --chains 1000": "Keep fewer",
-    "sample ising --keep 3000": "which is none",
+    "sample ising --save a.npz --keep all --draws 2000000000 --chains 1000": "Keep fewer",
+    "sample ising --save a.npz --keep 3000": "which is none",
     "sample ising --sampler rwm --balance sqrt": "a setting of lbp and gwg, not of rwm",
     "sample ising --scale 2 --rate 0.5": "give one of them",
     "sample ising --resume --checkpoint none": "there is no none to go on from",

@@ -144,7 +144,7 @@ def test_the_command_line_compares(found, monkeypatch):
     monkeypatch.setattr(hs, "compare", lambda target, seconds, **settings: found)
     said = json.loads(command("compare", "ising", "--size", "5", "--json"))
     assert said["best"] == found.summary()["best"]
-    assert "Use hs.Gibbs(" in command("compare", "ising", "--size", "5")
+    assert "Use --sampler gibbs --rule" in command("compare", "ising", "--size", "5")
 
 
 def test_the_command_line_optimizes(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -183,53 +184,15 @@ def test_a_users_own_density_and_target(tmp_path):
     assert (result["sampler"], result["reason"][:16]) == ("lbp", "each step weighs")
     arviz = pytest.importorskip("arviz")
     assert arviz.from_netcdf(str(saved))["posterior"]["x"].shape == (4, 2, 3, 4)
-    assert "has its own shape" in fails(f"{file}:target", "--sites", "3")
-    assert "it has log_density, broken, target" in fails(f"{file}:nothing")
+    for option in (["--sites", "3"], ["--states", "2"], ["--ratios", "exact"]):
+        assert f"leave {option[0]} out" in fails(f"{file}:target", *option)
+    assert "has no nothing: name a function" in fails(f"{file}:nothing")
+    assert "it has log_density, broken, target" in fails(str(file))
     assert "Give --sites 64, or 28x28" in fails(f"{file}:log_density")
     assert "takes a number" in fails(f"{file}:log_density", "--sites", "3.5")
     assert "must be a function" in fails(f"{file}:number", "--sites", "3")
     assert "line 11: NameError: name 'y' is not defined" in fails(f"{file}:broken", "--sites", "3")
     assert "there is no file" in fails("nothing.py:f", "--sites", "3")
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "edges"),
-    [
-        ("a.txt", "# triangle\n0 1 2.5\n1,2\n", [(0, 1, 2.5), (1, 2, 1.0)]),
-        ("g.txt", "3 2\n1 2 -1\n2 3 1\n", [(0, 1, -1.0), (1, 2, 1.0)]),
-        ("a.qubo", "c note\np qubo 0 3 1 1\n0 0 -1\n0 2 4\n", [(0, 0, -1.0), (0, 1, 4.0)]),
-        ("d.col", "p edge 2 1\ne 1 2\n", [(0, 1, 1.0)]),
-        (
-            "m.mtx",
-            "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 2 -2\n",
-            [(0, 1, 0.5), (1, 2, -2.0)],
-        ),
-    ],
-)
-def test_files_of_problems_are_read(tmp_path, name, text, edges):
-    from hopscale.cli import problem
-
-    (tmp_path / name).write_text(text)
-    found = problem.read(tmp_path / name)
-    assert list(zip(found.i, found.j, found.weight, strict=True)) == edges
-
-
-def test_a_problem_in_a_file_is_sampled(tmp_path):
-    from hopscale.cli.problem import load_problem
-
-    file = tmp_path / "triangle.txt"
-    file.write_text("0 1 1\n1 2 1\n0 2 1\n")
-    done = RUN.invoke(cli.app, ["sample", str(file), "--kind", "maxcut", *QUICK, "--json"])
-    assert done.exit_code == 0, done.output + str(done.exception)
-    result = json.loads(done.output)
-    assert (result["size"], result["sampler"]) == (3, "gibbs")
-    cut, whole = np.array([0, 1, 1]), np.array([1, 1, 1])
-    for kind, gap in (("maxcut", 2.0), ("ising", -4.0), ("qubo", 2.0)):
-        target, _ = load_problem(file, kind, 1.0)
-        assert float(target.log_prob(cut) - target.log_prob(whole)) == pytest.approx(gap)
-    file.write_text("0 one\n")
-    assert "line 1: two sites and a weight" in fails(str(file))
-    assert "maxcut" in fails(str(file), "--kind", "tsp")
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
@@ -271,6 +234,139 @@ def test_ctrl_c_stops_bench(tmp_path, monkeypatch):
     done = RUN.invoke(cli.app, ["bench", "--profile", "quick", "--out", str(tmp_path / "bench")])
     assert done.exit_code != 0
     assert not (tmp_path / "bench").exists()
+
+
+def stopped_in(command, folder, after=None, **environment):
+    """What a process prints that Ctrl-C stops, if not before then after this many steps."""
+    code = (
+        "import os, signal, sys\n"
+        "from hopscale import cli\n"
+        "from hopscale.runs import host\n"
+        "advance, taken = host.drive, []\n"
+        "def drive(job, **settings):\n"
+        "    step = job.advance\n"
+        "    def counted(steps):\n"
+        "        step(steps)\n"
+        "        taken.append(steps)\n"
+        f"        if len(taken) == {after}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    job.advance = counted\n"
+        "    return advance(job, **{**settings, 'chunk': 10})\n"
+        "host.drive = drive\n"
+        "cli.main()\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *command],
+        capture_output=True, text=True, check=False, cwd=folder,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_a_stopped_run_says_how_it_goes_on(tmp_path):
+    own = ["sample", "bernoulli", "--size", "9", "--chains", "4", "--warmup", "10"]
+    own += ["--checkpoint", "run.hop"]
+    done = stopped_in([*own, "--draws", "1000", "--json"], tmp_path, after=5)
+    assert done.returncode == 130, done.stderr
+    found = json.loads(done.stdout)
+    assert found["interrupted"]
+    assert 0 < found["draws"] < 1000
+    assert "of 1,000 draws; run.hop has the run: --resume goes on with it" in done.stderr
+    refused = stopped_in([*own, "--draws", "30", "--resume"], tmp_path)
+    assert refused.returncode == 2
+    assert "give --draws 1000, or leave it out" in refused.stderr
+    for changed in (["--size", "8"], ["--chains", "8"], ["--seed", "1"]):
+        other = stopped_in([*own, *changed, "--resume"], tmp_path)
+        assert "run.hop is of another run: " in other.stderr
+        assert other.returncode == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_a_stopped_search_shows_what_it_found(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1 1\n")
+    done = stopped_in(["optimize", "edges.txt", "--save", "best.csv"], tmp_path, after=3)
+    assert done.returncode == 130, done.stderr
+    assert "log_prob      1" in done.stdout
+    assert "stopped after" in done.stderr
+    assert (tmp_path / "best.csv").exists()
+    done = stopped_in(["compare", "edges.txt", "--seconds", "1", "--json"], tmp_path, after=300)
+    assert done.returncode == 130, done.stderr
+    assert "kernels" in done.stderr
+
+
+def test_states_are_saved_where_nothing_can_be_printed(tmp_path):
+    out = tmp_path / "draws.npz"
+    own = ["sample", "bernoulli", "--size", "9", *QUICK, "--save", str(out)]
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        code = "from hopscale.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, *own],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert np.load(out)["draws"].shape == (4, 1, 9)
+
+
+def test_a_terminal_without_some_characters_is_no_error():
+    own = ["sample", "bernoulli", "--size", "9", *QUICK]
+    code = "from hopscale.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *own],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "acceptance" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("Draw longer: run.extend(draws).", "Draw longer: --resume and --draws."),
+        ("use temper=hs.Tempering().", "use --temper."),
+        ("Use hs.Tempering(levels=7), or", "Use --temper --levels 7, or"),
+        ("Use hs.Gibbs(order='auto', rule='metropolis', sweeps=1): 3", "--rule metropolis: 3"),
+        ("hs.LBP(balance='sqrt', path='same')", "--sampler lbp --balance sqrt --path same"),
+        ("hs.Gibbs(order=order, sweeps=1)", "hs.Gibbs(order=order, sweeps=1)"),
+    ],
+)
+def test_advice_is_in_the_words_of_commands(said, words):
+    from hopscale.cli.words import for_commands
+
+    assert words in for_commands(said)
+
+
+def test_words_that_are_replaced_are_said_somewhere():
+    import hopscale
+    from hopscale.cli.words import WORDS
+
+    package = Path(hopscale.__file__).parent
+    texts = [path.read_text() for path in package.rglob("*.py") if path.name != "words.py"]
+    for said in WORDS:
+        assert any(said in " ".join(text.split()).replace('" "', "") for text in texts), said
+
+
+def test_the_version_is_printed():
+    import hopscale
+
+    assert hopscale.__version__ in RUN.invoke(cli.app, ["--version"]).output
+
+
+def test_a_users_module_may_print_exit_and_import_later(tmp_path):
+    (tmp_path / "beside.py").write_text(
+        "import jax.numpy as jnp\ndef g(x):\n    return jnp.sum(x)\n"
+    )
+    file = tmp_path / "model.py"
+    file.write_text(
+        "print('loaded')\ndef f(x):\n    from beside import g\n    return g(x)\n"
+        "def half(x):\n    return 0.5\n"
+    )
+    for name in ("f", "half"):  # a density may be a Python number
+        own = [f"{file}:{name}", "--sites", "3", *QUICK, "--json"]
+        done = RUN.invoke(cli.app, ["sample", *own])
+        assert done.exit_code == 0, str(done.exception)
+        assert json.loads(done.stdout)["size"] == 3
+    file.write_text("import sys\nsys.exit(3)\n")
+    assert "sys.exit(3)" in fails(f"{file}:f", "--sites", "3")
 
 
 def test_info_names_versions():

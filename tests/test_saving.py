@@ -89,7 +89,7 @@ def test_a_killed_run_goes_on_bit_for_bit(tmp_path, complete):
     ("changed", "words"),
     [
         ({"chains": 6}, "chains 5, not 6"),
-        ({"key": 4}, "key"),
+        ({"key": 4}, "seed 3, not 4"),
         ({"draws": 91}, "draws 90, not 91"),
         ({"keep": None}, "keep"),
         ({"scale": hs.Fixed(2)}, "tuner"),

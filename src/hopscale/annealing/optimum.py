@@ -28,6 +28,7 @@ from hopscale.tune import fitted
 BETAS = 512  # of a schedule
 FIRST_ROUND = 512  # steps
 SHARE = 0.25  # of the time: the most for one round
+WRITTEN_OUT = 64  # sites
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,11 +89,19 @@ class Optimum:
         title = f"The best of {type(self.target).__name__} ({shape}) by {describe(self.kernel)}"
         rows = {
             "log_prob": f"{self.log_prob:.10g}",
+            "state": _written(self.x),
             "found after": f"{self.found_after:.3g} of {self.seconds:.3g} seconds",
             "rounds": f"{self.rounds:,} of {self.chains:,} chains, {self.steps:,} steps",
             "beta": f"from {self.betas[0]:.3g} to {self.betas[1]:.3g}",
         }
         return tables.table(title, rows.items())
+
+
+def _written(x: np.ndarray) -> str:
+    """A state in a line, if it fits."""
+    if x.size <= WRITTEN_OUT:
+        return "".join(map(str, x.ravel())) if x.max() < 10 else str(x.ravel().tolist())
+    return f"{np.count_nonzero(x):,} of {x.size:,} sites are not 0; x has them"
 
 
 def optimize(
@@ -144,7 +153,12 @@ def optimize(
     job = Rounds(target, kernel, chains, betas, init, key, seconds)
     outcome = host.drive(job, progress=progress)
     if outcome == "interrupted":
-        raise Interrupted("stopped by Ctrl-C; .partial holds the best state so far", job.result())
+        found = job.result()
+        raise Interrupted(
+            f"stopped after {found.seconds:.3g} of {seconds:g} seconds",
+            found,
+            ".partial holds the best state so far",
+        )
     return job.result()
 
 

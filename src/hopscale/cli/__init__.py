@@ -11,7 +11,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from hopscale.cli import bench, compare, ebm, evaluate, sample, train
-from hopscale.cli.app import app
+from hopscale.cli.app import STOPPED, app
+from hopscale.cli.words import for_commands
 
 __all__ = ["app", "bench", "compare", "ebm", "evaluate", "main", "sample", "train"]
 
@@ -32,13 +33,17 @@ load_commands()
 
 def main() -> None:
     """Run a command; a user's error prints one line, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal may lack some of the characters in tables
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     debug = "--debug" in sys.argv or "HOPSCALE_DEBUG" in os.environ
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         app(arguments, prog_name="hopscale")
-    except KeyboardInterrupt:
-        print("hopscale: stopped", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == STOPPED:
+            _leave_at_once()
+        raise
     except Exception as error:
         expected = of_the_user(error)
         if debug or not expected:
@@ -50,8 +55,15 @@ def main() -> None:
                 file=sys.stderr,
             )
             sys.exit(1)
-        print(f"hopscale: {error}", file=sys.stderr)
+        print(f"hopscale: {for_commands(str(error))}", file=sys.stderr)
         sys.exit(2)
+
+
+def _leave_at_once() -> None:
+    """End the process; XLA crashes in the usual way out if Ctrl-C came while it compiled."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(STOPPED)
 
 
 def of_the_user(error: Exception) -> bool:

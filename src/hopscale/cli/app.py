@@ -1,5 +1,6 @@
 """The application object, and what all commands share."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,9 @@ PANELS = {
     "The paper": ("reproduce", "report", "results"),
     "This installation": ("info", "bench"),
 }
+
+
+STOPPED = 130  # the exit code after Ctrl-C
 
 
 class Commands(TyperGroup):
@@ -28,6 +32,15 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; one that was stopped, and did not say so itself, is said to be."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            said = getattr(stopped, "message", str(stopped)) or "stopped"
+            print(f"hopscale: {said}", file=sys.stderr)
+            raise typer.Exit(STOPPED) from None
+
 
 app = typer.Typer(
     name="hopscale",
@@ -41,8 +54,19 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        import hopscale
+
+        print(f"hopscale {hopscale.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", callback=_version, is_eager=True)
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="show the traceback of an error, of any command")
     ] = False,

@@ -15,18 +15,21 @@ import typer
 
 from hopscale.cli.app import console
 from hopscale.cli.options import chosen, parameters, with_options
+from hopscale.cli.words import for_commands
 
 SamplerOption, RunOption, OutputOption = (
     functools.partial(typer.Option, rich_help_panel=panel) for panel in ("Sampler", "Run", "Output")
 )
 Seed = Annotated[int, typer.Option(help="seed of the target and of the run")]
 
+DRAWS = 2_000
+
 # The settings of each sampler.
 SAMPLERS = {
     "lbp": ("balance", "path", "lengths"),
     "gwg": ("balance", "repeats", "lengths"),
     "rwm": ("lengths",),
-    "gibbs": (),
+    "gibbs": ("rule",),
 }
 AUTO = {**SAMPLERS, "auto": ()}
 
@@ -70,6 +73,10 @@ def draw(
         str | None,
         SamplerOption(help="sites that gwg draws twice: once or parity [once]"),
     ] = None,
+    rule: Annotated[
+        str | None,
+        SamplerOption(help="how gibbs draws a site: gibbs or metropolis [gibbs]"),
+    ] = None,
     lengths: Annotated[
         str | None,
         SamplerOption(help="not for gibbs: mixed, or paper for R sites at every step [mixed]"),
@@ -89,7 +96,13 @@ def draw(
     ] = None,
     chains: Annotated[int, RunOption(help="number of chains")] = 100,
     warmup: Annotated[int, RunOption(help="steps that tune the scale and are not kept")] = 2000,
-    draws: Annotated[int, RunOption(help="steps whose statistics are kept")] = 2000,
+    draws: Annotated[
+        int | None,
+        RunOption(
+            help=f"steps whose statistics are kept; of a run that --resume finds finished, "
+            f"how many more [{DRAWS}]"
+        ),
+    ] = None,
     seed: Seed = 0,
     keep: Annotated[
         str | None,
@@ -124,13 +137,13 @@ def draw(
     from hopscale.runs.plan import Plan
     from hopscale.runs.run import run_plan
 
-    settings = given(balance=balance, path=path, repeats=repeats, lengths=lengths)
+    settings = given(balance=balance, path=path, repeats=repeats, rule=rule, lengths=lengths)
     if sampler is None:
         sampler = "lbp" if settings or not identity["own"] else "auto"
     tuner = _tuner(scale, rate)
     chosen_kernel, reason = _choose(sampler, settings, target, tuner)
     kernel = _tempered(chosen_kernel, temper, levels)
-    _check_files(save, overwrite, checkpoint, resume)
+    _check_files(save, overwrite, keep, checkpoint, resume)
     keeping = keep or ("last" if save else None)
     plan = Plan.of(
         [target],
@@ -139,8 +152,8 @@ def draw(
         [tuner],
         chains,
         warmup,
-        draws,
-        keep=int(keeping) if keeping and keeping.lstrip("-").isdigit() else keeping,
+        DRAWS if draws is None else draws,
+        keep=int(keeping) if keeping and keeping.isdecimal() else keeping,
     )
     plan = with_levels(dataclasses.replace(plan, reason=reason), progress and not as_json)
     identity |= {"sampler": chosen_kernel.name, "settings": describe(plan.kernel), "seed": seed}
@@ -149,14 +162,28 @@ def draw(
         warnings.simplefilter("ignore", hs.ConvergenceWarning)  # they are printed with the run
         try:
             if resume and checkpoint is not None:
-                run = saving.resume(checkpoint, plan, progress and not as_json)
+                run = saving.resume(checkpoint, plan, draws, progress and not as_json)
             else:
                 run = run_plan(plan, None, progress and not as_json, None, checkpoint)
         except hs.Interrupted as stopped:
             _show(stopped.run, identity, as_json, save)
-            print(f"hopscale: {stopped}", file=sys.stderr)
+            has = (
+                ""
+                if checkpoint is None
+                else f"; {checkpoint} has the run: --resume goes on with it"
+            )
+            print(f"hopscale: {stopped.message}{has}", file=sys.stderr)
             raise typer.Exit(130) from None
     _show(run, identity, as_json, save)
+
+
+def load_own_rbm(weights: Path, size: int | None, ratios: str = "gradient") -> Any:
+    """The RBM in a file, if no size of a shipped one is given too."""
+    import hopscale as hs
+
+    if size is not None:
+        raise ValueError("--size names a shipped RBM and --weights a file; give one of them.")
+    return hs.learn.load_rbm(weights, ratios)
 
 
 def _choose(name: str, settings: dict, target: Any, tuner: Any):
@@ -174,6 +201,8 @@ def make_kernel(name: str, settings: dict, target: Any = None):
 
     check_settings(name, settings)
     gibbs = hs.BlockGibbs if target is None or isinstance(target, hs.RBM) else hs.Gibbs
+    if gibbs is hs.BlockGibbs and "rule" in settings:
+        raise ValueError("--rule is for sweeps site by site; an RBM draws all units at once.")
     return {"lbp": hs.LBP, "gwg": hs.GWG, "rwm": hs.RWM, "gibbs": gibbs}[name](**settings)
 
 
@@ -222,12 +251,22 @@ def as_plain(value: Any) -> Any:
 # -- Files. --------------------------------------------------------------------------------------
 
 
-def _check_files(save: Path | None, overwrite: bool, checkpoint: Path | None, resume: bool):
+def _check_files(
+    save: Path | None, overwrite: bool, keep: str | None, checkpoint: Path | None, resume: bool
+) -> None:
     """Refuse files that could not be written, before the run."""
     from hopscale.disk.files import check_writable
 
+    if keep is not None and keep not in ("all", "last") and not (keep.isdecimal() and int(keep)):
+        raise ValueError(f"--keep takes all, last, or n for every n-th state; got {keep!r}.")
+    if keep is not None and save is None and checkpoint is None:
+        raise ValueError("--keep says which states --save writes; give --save too.")
+    if overwrite and save is None:
+        raise ValueError("--overwrite is for the file of --save; give --save too.")
     if save is not None:
         check_writable(save, overwrite)
+        if save.suffix not in (".nc", ".npz"):
+            raise ValueError(f"--save takes a file that ends in .nc or .npz; got {save}.")
         if save.suffix == ".nc":
             from hopscale.adapters import require
 
@@ -246,15 +285,19 @@ def _check_files(save: Path | None, overwrite: bool, checkpoint: Path | None, re
 
 
 def _show(run: Any, identity: dict, as_json: bool, save: Path | None) -> None:
-    """Print the run, then save its states, so that a failure to save does not hide the results."""
-    if as_json:
-        print(json.dumps(as_plain({**run.summary(), **identity})))
-    else:
-        console().print(run)
-    if save is not None and run.draws is None:
-        print(f"hopscale: nothing was drawn, {save} is left as it was", file=sys.stderr)
-    elif save is not None:
-        _save(save, run)
+    """Save the states of a run and print it; a failure of one does not prevent the other."""
+    try:
+        if save is not None and run.draws is None:
+            print(f"hopscale: nothing was drawn, so {save} was not written", file=sys.stderr)
+        elif save is not None:
+            _save(save, run)
+    finally:
+        summary = run.summary()
+        summary["warnings"] = [for_commands(sentence) for sentence in summary["warnings"]]
+        if as_json:
+            print(json.dumps(as_plain({**summary, **identity})), flush=True)
+        else:
+            console().print(run.shown(for_commands))
 
 
 def _save(path: Path, run: Any) -> None:

@@ -1,5 +1,6 @@
 """A user's own target, given by file and name."""
 
+import contextlib
 import importlib.util
 import math
 import sys
@@ -10,16 +11,22 @@ from typing import Any
 import numpy as np
 
 
-def load_target(where: str, sites: str | None, states: str, ratios: str | None):
+def load_target(where: str, sites: str | None, states: str | None, ratios: str | None):
     """The target at FILE.py:NAME, where NAME is a target or a function of one state."""
     import hopscale as hs
 
-    path, _, name = where.partition(":")
+    path, _, name = where.rpartition(":")
+    if not path:
+        path, name = where, ""
     module = load_module(Path(path))
     found = _named(module, path, name)
     if isinstance(found, hs.Target):
-        if sites is not None:
-            raise ValueError(f"{where} is a target and has its own shape; leave --sites out.")
+        for option, value in {"sites": sites, "states": states, "ratios": ratios}.items():
+            if value is not None:
+                raise ValueError(
+                    f"{where} is a target, and knows its sites, values and ratios; leave "
+                    f"--{option} out."
+                )
         return found
     if not callable(found):
         raise TypeError(
@@ -28,7 +35,7 @@ def load_target(where: str, sites: str | None, states: str, ratios: str | None):
     if sites is None:
         raise ValueError(f"how many sites has a state of {where}? Give --sites 64, or 28x28.")
     shape = _shape(sites)
-    num_states = _num_states(states, shape)
+    num_states = _num_states(states or "2", shape)
     options = {} if ratios is None else {"ratios": ratios}
     try:
         return hs.LogDensity(found, shape, num_states, **options)
@@ -37,9 +44,10 @@ def load_target(where: str, sites: str | None, states: str, ratios: str | None):
 
 
 def load_module(path: Path) -> Any:
-    """Run a Python file as a module, which can import the files beside it."""
+    """Run a Python file as a module, which can import the files beside it, then and later."""
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}.")
+        what = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
+        raise FileNotFoundError(f"{what}; give a Python file.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -47,11 +55,12 @@ def load_module(path: Path) -> Any:
     sys.modules.setdefault(path.stem, module)
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        spec.loader.exec_module(module)
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is for the command's results
+            spec.loader.exec_module(module)
+    except SystemExit as end:
+        raise ValueError(f"{path} ended the program: sys.exit({end.code!r}).") from end
     except Exception as error:
         raise _in_file(error, str(path), str(path)) from error
-    finally:
-        sys.path.pop(0)
     return module
 
 
@@ -60,13 +69,16 @@ def _named(module: Any, path: str, name: str) -> Any:
         return getattr(module, name)
     names = [key for key, value in vars(module).items() if _own(module, key, value)]
     listed = f"it has {', '.join(names)}" if names else "it has no functions"
-    raise ValueError(f"name a function of {path}, as in {path}:log_density; {listed}.")
+    missing = f"{path} has no {name}: " if name else ""
+    raise ValueError(f"{missing}name a function of {path}, as in {path}:log_density; {listed}.")
 
 
 def _own(module: Any, name: str, value: Any) -> bool:
     import hopscale as hs
 
     if name.startswith("_"):
+        return False
+    if isinstance(value, type):
         return False
     return isinstance(value, hs.Target) or getattr(value, "__module__", "") == module.__name__
 

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from hopscale.cli.app import app
-from hopscale.cli.draw import Seed, draws_from, given
+from hopscale.cli.draw import Seed, draws_from, given, load_own_rbm
 
 Option = typer.Option
 
@@ -18,7 +18,7 @@ class TargetGroup(TyperGroup):
     def resolve_command(self, ctx, args):
         name = args[0]
         if name not in self.commands:
-            path = name.partition(":")[0]
+            path = name.rpartition(":")[0] or name
             if path.endswith(".py"):
                 args = ["density", *args]
             elif Path(path).suffix or Path(path).exists():
@@ -119,12 +119,10 @@ def rbm(
     """A restricted Boltzmann machine, shipped with hopscale or trained by `hopscale train rbm`."""
     import hopscale as hs
 
-    if weights is not None and size is not None:
-        raise ValueError("--size names a shipped RBM and --weights a file; give one of them.")
     if weights is None:
         target = hs.paper.rbm(400 if size is None else size, ratios)
     else:
-        target = hs.learn.load_rbm(weights, ratios)
+        target = load_own_rbm(weights, size, ratios)
     return target, {"target": "rbm", "size": target.num_hidden, "config": None, "own": False}
 
 
@@ -149,8 +147,9 @@ def density(
     ],
     sites: Annotated[str | None, Option(help="number of sites, or a shape such as 28x28")] = None,
     states: Annotated[
-        str, Option(help="number of values of a site; or one number for each site: 2,5,3")
-    ] = "2",
+        str | None,
+        Option(help="number of values of a site; or one number for each site: 2,5,3 [2]"),
+    ] = None,
     ratios: Annotated[
         str | None, Option(help="log-ratios: gradient, or exact (evaluates all neighbours)")
     ] = None,
@@ -179,9 +178,10 @@ def problem(
 
     In a list of edges, a line has two sites and a weight w, 1 if omitted. With spins s and bits x,
     the log-density is beta times the sum of w s s (`--kind ising`), beta times the weight that is
-    cut (`maxcut`), or minus beta times the sum of w x x (`qubo`).
+    cut (`maxcut`), or minus beta times the sum of w x x (`qubo`). A symmetric matrix in
+    MatrixMarket form counts each pair once.
     """
     from hopscale.cli.problem import load_problem
 
-    target, found = load_problem(file, kind, beta)
+    target, found, _ = load_problem(file, kind, beta)
     return target, {"target": str(file), "size": target.num_sites, "config": found, "own": True}

@@ -1,7 +1,7 @@
 """What a run returns."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -213,9 +213,13 @@ class Run:
         return tables.html(self)
 
     def __rich__(self) -> Group:
+        return self.shown()
+
+    def shown(self, words: Callable[[str], str] = str) -> Group:
+        """The run as a table, with its warnings put in other words by this function."""
         lattice = " x ".join(map(str, self.target.shape))
         title = f"{type(self.target).__name__} ({lattice}) by {describe(self.kernel)}"
-        notes = [Text(f"! {sentence}", style="yellow") for sentence in self.warnings]
+        notes = [Text(f"! {words(sentence)}", style="yellow") for sentence in self.warnings]
         return Group(tables.table(title, self._rows()), *notes)
 
     def _rows(self):

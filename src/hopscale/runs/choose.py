@@ -38,7 +38,7 @@ def choose(target: Target, scale: Any = None) -> Chosen:
     if suited is not None:
         return Chosen(*suited)
     if scale is not None:
-        return Chosen(LBP(), "a scale was given, and sweeps have none")
+        return Chosen(LBP(), "a scale or a rate was given, and sweeps have none")
     if as_rbm(target) is not None:
         return Chosen(Gibbs(), "all hidden units can be drawn at once, then all visible ones")
     sweep = target.sweep()

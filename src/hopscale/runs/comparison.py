@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich import box
@@ -129,6 +129,10 @@ class Comparison:
         return tables.html(self)
 
     def __rich__(self) -> Group:
+        return self.shown()
+
+    def shown(self, words: Callable[[str], str] = str) -> Group:
+        """The comparison as a table, with its conclusion put in other words by this function."""
         shape = " x ".join(map(str, self.target.shape))
         table = Table(
             title=f"{type(self.target).__name__} ({shape}), {self.chains:,} chains, "
@@ -153,7 +157,7 @@ class Comparison:
                 f"{c.steps_per_second:,.0f}",
                 f"{c.r_hat:.3f}",
             )
-        return Group(table, Text(self.sentence))
+        return Group(table, Text(words(self.sentence)))
 
 
 def compare(
@@ -175,6 +179,9 @@ def compare(
         kernels: the kernels to compare. None: LBP, GWG, RWM, and sweeps if they are feasible.
         chains: the number of chains, run side by side.
         key: a seed or a JAX key.
+
+    Raises:
+        Interrupted: after Ctrl-C, with a comparison of the kernels timed so far as `.partial`.
     """
     validate.instance("target", target, Target, "hs.Bernoulli(p)")
     validate.number("seconds", seconds, 0.0, 1e9, "()")
@@ -184,9 +191,21 @@ def compare(
         raise TypeError(f"kernels must be a list such as [hs.LBP(), hs.Gibbs()]; got {kernels!r}.")
     if not kernels:
         raise ValueError("kernels must be a list such as [hs.LBP(), hs.Gibbs()]; got none.")
-    found = [_timed(target, kernel, seconds, chains, key) for kernel in kernels]
-    order = sorted(found, key=place)
-    return Comparison(target=target, candidates=tuple(order), seconds=seconds, chains=chains)
+    found: list[Candidate] = []
+
+    def compared() -> Comparison:
+        return Comparison(target, tuple(sorted(found, key=place)), seconds, chains)
+
+    for kernel in kernels:
+        try:
+            found.append(_timed(target, kernel, seconds, chains, key))
+        except KeyboardInterrupt:
+            raise host.Interrupted(
+                f"stopped after {len(found)} of {len(kernels)} kernels",
+                compared() if found else None,
+                ".partial compares those that were timed" if found else "",
+            ) from None
+    return compared()
 
 
 def place(one: Candidate) -> tuple[bool, float]:
@@ -218,7 +237,7 @@ def _timed(target: Target, kernel: Kernel, seconds: float, chains: int, key) -> 
         if most is not None:
             limits = {"minutes": most / 60, "seconds": min(0.5, most / 8)}
         if host.drive(job, progress=False, **limits) == "interrupted":
-            raise host.Interrupted("stopped by Ctrl-C before all kernels were timed")
+            raise KeyboardInterrupt
         return make_runs(job, plan)[0]
 
     rate = run(0, PILOT, None).steps_per_second

@@ -31,11 +31,13 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C or SIGTERM stopped a long call in an orderly way; nothing done until then is lost.
 
     Attributes:
+        message: how far it got.
         partial: what the call would have returned, as far as it got; None if it had nothing yet.
     """
 
-    def __init__(self, message: str, partial: Any = None):
-        super().__init__(message)
+    def __init__(self, message: str, partial: Any = None, where: str = ""):
+        super().__init__(f"{message}; {where}" if where else message)
+        self.message = message
         self.partial = partial
 
     @property

@@ -161,7 +161,7 @@ def sample_many(
     outcome = host.drive(job, chunk=chunk, progress=progress, tell=tell)
     results = make_runs(job, None, interrupted=outcome == "interrupted")
     if outcome == "interrupted":
-        raise Interrupted("stopped by Ctrl-C; .partial holds the runs so far", results)
+        raise Interrupted("stopped", results, ".partial holds the runs so far")
     return results
 
 
@@ -221,9 +221,9 @@ def _run_plan(plan: Plan, resumed: Any, progress: bool, chunk: int | None, check
     if outcome == "interrupted":
         where = "" if checkpoint is None else f"; {checkpoint} has it, the same call goes on"
         raise Interrupted(
-            f"stopped after {run.num_draws:,} of {plan.draws:,} draws; the partial run is in .run "
-            f"of this error{where}",
+            f"stopped after {run.num_draws:,} of {plan.draws:,} draws",
             run,
+            f"the partial run is in .run of this error{where}",
         )
     found = [sentence for sentence in run.warnings if sentence not in plan.cautions]
     if found:

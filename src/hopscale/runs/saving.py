@@ -98,13 +98,24 @@ def enter(path: str | Path, plan: Plan, resumed: Any) -> tuple[Any, Callable[[Sa
     return resumed, write
 
 
-def resume(path: str | Path, plan: Plan, progress: bool = True) -> Run:
-    """Continue the run in a file: to its end if it was stopped, else for `plan.draws` more."""
+def resume(path: str | Path, plan: Plan, draws: int | None, progress: bool = True) -> Run:
+    """Continue the run in a file: to its end if it was stopped, else for `plan.draws` more.
+
+    A run that was stopped refuses another number of `draws`, if one is given.
+    """
     from hopscale.runs.run import run_plan
 
     stored = storage.read(path, KIND)
-    planned, counters = stored.about["settings"]["draws"], stored.about["counters"]
+    needed, found = _description(plan), dict(stored.about["settings"])
+    planned, counters = found["draws"], stored.about["counters"]
+    _refuse_other(path, {**found, "draws": plan.draws}, needed["settings"])
+    _refuse_other(path, stored.about["parts"], needed["parts"])
     done = counters["done"] if counters["phase"] == "draws" else 0
+    if done < planned and draws not in (None, planned):
+        raise ValueError(
+            f"{path} has {done:,} of {planned:,} draws, and goes on to all of them first: give "
+            f"--draws {planned}, or leave it out; after that, --draws adds more."
+        )
     job = plan.begin(compiled=False)
     found = (counters, _tree(stored, job))
     total = planned if done < planned else done + plan.draws
@@ -150,12 +161,19 @@ def _plan_parts(plan: Plan) -> dict[str, Any]:
 
 
 def _refuse_other(path, found: Any, needed: Any) -> None:
-    differ = differences(found, needed)
+    differ = differences(_with_seed(found), _with_seed(needed))
     if differ:
         raise FileError(
             f"{path} is of another run: {'; '.join(differ[:4])}. Give the settings it was made "
             "with, or another file."
         )
+
+
+def _with_seed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with a key that is just a seed as that number, in front."""
+    if settings.get("key", [1])[0] != 0:
+        return settings
+    return {"seed": settings["key"][-1]} | {n: v for n, v in settings.items() if n != "key"}
 
 
 # -- The parts of a run, rebuilt from its file. ---------------------------------------------------

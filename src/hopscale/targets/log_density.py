@@ -132,13 +132,13 @@ class LogDensity(Target):
         return jax.nn.one_hot(x, self.num_states, dtype=self.dtype)
 
     def _log_prob(self, x: State):
-        return self._where_possible(x, self.fn(self._code(x)))
+        return self._where_possible(x, jnp.asarray(self.fn(self._code(x))))
 
     def _where_possible(self, x: State, value: Float[Array, ""]) -> Float[Array, ""]:
         """The value, or -inf if a site is at a value that it cannot take."""
         if self.by_site is not None:
             value = jnp.where(jnp.all(x < self.by_site), value, -jnp.inf)
-        return value.astype(self.dtype)
+        return jnp.asarray(value, self.dtype)
 
     def _evaluate(self, x: State):
         if self.ratios == "exact":
