@@ -37,6 +37,29 @@ def test_a_file_is_replaced(old):
     assert names(old.parent) == ["a.npz"]
 
 
+def test_a_folder_made_for_nothing_is_removed(tmp_path):
+    new = tmp_path / "a" / "b"
+    with pytest.raises(KeyError), files.folder_for(new) as folder:
+        assert folder.is_dir()
+        raise KeyError
+    assert names(tmp_path) == []
+    with pytest.raises(KeyError), files.folder_for(new):
+        (new / "kept").touch()
+        raise KeyError
+    assert names(new) == ["kept"]
+    (new / "kept").unlink()
+    with pytest.raises(KeyError), files.folder_for(new):  # it was there before
+        raise KeyError
+    assert new.is_dir()
+
+
+def test_the_lock_of_a_file_in_no_folder_names_the_file(tmp_path):
+    path = tmp_path / "none" / "model.npz"
+    said = rf"cannot write {path}: there is no folder {path.parent}\. Make it"
+    with pytest.raises(FileNotFoundError, match=said), files.exclusive(f"{path}.lock", str(path)):
+        pass
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_what_fails_leaves_the_old_one(old, error):
     def half():

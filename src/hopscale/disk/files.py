@@ -137,6 +137,24 @@ def make_folder(path: str | Path) -> Path:
 
 
 @contextlib.contextmanager
+def folder_for(path: str | Path) -> Iterator[Path]:
+    """Make a folder, with its parents; if an error leaves what was made empty, remove it again.
+
+    Raises:
+        OSError: there is a file of that name, or it cannot be made.
+    """
+    folder = Path(path)
+    made = [place for place in (folder, *folder.parents) if not os.access(place, os.F_OK)]
+    try:
+        yield make_folder(folder)
+    except BaseException:
+        for place in made:
+            with contextlib.suppress(OSError):  # it is not empty, or was not made
+                place.rmdir()
+        raise
+
+
+@contextlib.contextmanager
 def exclusive(path: str | Path, what: str) -> Iterator[None]:
     """Hold a lock file; others that ask for it meanwhile are refused.
 
@@ -145,7 +163,7 @@ def exclusive(path: str | Path, what: str) -> Iterator[None]:
 
     Args:
         path: the lock file, created here and removed at the end.
-        what: what is locked, for the message.
+        what: what is locked, for messages.
 
     Raises:
         InUseError: it is held by another process or thread.
@@ -154,6 +172,7 @@ def exclusive(path: str | Path, what: str) -> Iterator[None]:
     if fcntl is None:
         yield
         return
+    _check_folder(Path(os.path.realpath(path)).parent, what)
     path = _target(path)
     descriptor = _locked(path, what)
     try:
@@ -202,9 +221,15 @@ def _target(path: str | Path) -> Path:
                 f"cannot write {path}: it is {_kind(mode)}, and only a regular file is replaced."
             )
     target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}.")
+    _check_folder(target.parent, path)
     return target
+
+
+def _check_folder(folder: Path, what: str | Path) -> None:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"cannot write {what}: there is no folder {folder}. Make it, or give another place."
+        )
 
 
 def _kind(mode: int) -> str:

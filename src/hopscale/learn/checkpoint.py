@@ -1,6 +1,8 @@
 """Checkpoints: a training run as files in a folder, of which the last two are kept."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,14 @@ class CheckpointError(FileError):
     """A checkpoint is damaged, or belongs to another run."""
 
 
-def exclusive(directory: Path):
-    """A context in which no other run can train into the directory; `InUseError` says who does."""
-    return files.exclusive(directory / LOCK, str(directory))
+@contextlib.contextmanager
+def exclusive(directory: Path) -> Iterator[None]:
+    """Make the directory, and let no other run train into it; `InUseError` says who does.
+
+    A directory made here is removed if training fails before the first checkpoint.
+    """
+    with files.folder_for(directory), files.exclusive(directory / LOCK, str(directory)):
+        yield
 
 
 def write(

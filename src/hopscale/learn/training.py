@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from hopscale.disk import files
 from hopscale.kernels.kernel import Kernel
 from hopscale.learn import checkpoint as checkpoints
 from hopscale.learn import packing, pcd
@@ -94,8 +93,6 @@ def train_ebm(
     key_buffer, key_run = jax.random.split(as_key(key))
     training = Training.of(key_run, model, data, kernel, scale, settings, any_steps)
     trainer = Trainer(training, settings, pcd.start(training, model, key_buffer), iterations)
-    if directory is not None:
-        files.make_folder(directory)
     with contextlib.nullcontext() if directory is None else checkpoints.exclusive(Path(directory)):
         if directory is not None:
             fingerprint = packing.fingerprint(model, data, kernel, scale, settings, as_key(key))
