@@ -226,6 +226,32 @@ def test_bench_leaves_a_table_and_a_figure(tmp_path, monkeypatch):
     assert "positive numbers" in str(done.exception)
 
 
+def test_bench_checks_its_folder_before_timing(tmp_path, monkeypatch):
+    from hopscale import bench
+
+    monkeypatch.setattr(bench, "measure", None)  # it would fail
+    (tmp_path / "file").touch()
+    (tmp_path / "full" / "bench.png").mkdir(parents=True)
+    for out, said in (("file", "a file of that name"), ("full", "bench.png: it is a folder")):
+        done = RUN.invoke(cli.app, ["bench", "--out", str(tmp_path / out)])
+        assert said in str(done.exception)
+
+
+def test_bench_prints_its_table_before_it_saves(tmp_path, monkeypatch):
+    from hopscale import bench
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    cell = bench.Cell("bernoulli", 20, 20, 3, "RWM-1", 1, 0.5, 1.0)
+    monkeypatch.setattr(bench, "measure", lambda *_: ([cell], bench.Roofline(1e9, 1e9, 1e9)))
+    monkeypatch.setattr(bench, "save", full)
+    done = RUN.invoke(cli.app, ["bench", "--out", str(tmp_path / "bench")])
+    assert "bernoulli 20" in done.output
+    assert "No space left" in str(done.exception)
+    assert not (tmp_path / "bench").exists()
+
+
 def test_ctrl_c_stops_bench(tmp_path, monkeypatch):
     from hopscale import bench
 

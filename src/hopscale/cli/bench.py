@@ -23,6 +23,7 @@ def bench(
     minutes.
     """
     from hopscale import bench as benchmark
+    from hopscale.disk import files
 
     if profile not in benchmark.SIZES:
         raise ValueError(f"--profile must be quick or full; got {profile!r}.")
@@ -30,13 +31,17 @@ def bench(
     if not all(count.strip().isdigit() and int(count) > 0 for count in counts):
         raise ValueError(f"--chains takes positive numbers with commas, 10,100; got {chains!r}.")
     screen = Console(stderr=True) if as_json else console()
-    cells, limits = benchmark.measure(profile, [int(c) for c in counts], screen)
-    benchmark.save(out, cells, limits)
-    if as_json:
-        print(json.dumps([cell._asdict() for cell in cells]))
-    else:
-        screen.print(benchmark.table(cells, limits))
-    screen.print(f"saved {out / 'bench.csv'} and {out / 'bench.png'}")
+    written = out / "bench.csv", out / "bench.png"
+    with files.folder_for(out):
+        for file in written:  # refused before minutes of timing, not after
+            files.check_writable(file, overwrite=True)
+        cells, limits = benchmark.measure(profile, [int(c) for c in counts], screen)
+        if as_json:
+            print(json.dumps([cell._asdict() for cell in cells]))
+        else:
+            screen.print(benchmark.table(cells, limits))
+        benchmark.save(out, cells, limits)
+    screen.print(f"saved {written[0]} and {written[1]}")
 
 
 @app.command()
