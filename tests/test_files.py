@@ -39,18 +39,23 @@ def test_a_file_is_replaced(old):
 
 def test_a_folder_made_for_nothing_is_removed(tmp_path):
     new = tmp_path / "a" / "b"
-    with pytest.raises(KeyError), files.folder_for(new) as folder:
-        assert folder.is_dir()
-        raise KeyError
+
+    def fail(*kept):
+        with files.folder_for(new) as folder:
+            for name in kept:
+                (folder / name).touch()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert names(tmp_path) == []
-    with pytest.raises(KeyError), files.folder_for(new):
-        (new / "kept").touch()
-        raise KeyError
+    with pytest.raises(KeyError):
+        fail("kept")
     assert names(new) == ["kept"]
     (new / "kept").unlink()
-    with pytest.raises(KeyError), files.folder_for(new):  # it was there before
-        raise KeyError
-    assert new.is_dir()
+    with pytest.raises(KeyError):
+        fail()
+    assert new.is_dir()  # as it was before
 
 
 def test_the_lock_of_a_file_in_no_folder_names_the_file(tmp_path):
