@@ -68,7 +68,8 @@ def test_a_run_resumes_in_the_precision_that_it_has(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(tmp_path, monkeypatch, capfd, as_json):
     advance = trainer.Trainer.advance
 
     def interrupted(self, iterations):
@@ -77,13 +78,19 @@ def test_ctrl_c_writes_a_checkpoint_and_says_how_to_go_on(tmp_path, monkeypatch,
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(trainer.Trainer, "advance", interrupted)
-    done = train(tmp_path / "run", "--iterations", "100000", "--every", "100000")
+    more = ["--json"] if as_json else []
+    done = train(tmp_path / "run", "--iterations", "100000", "--every", "100000", *more)
     assert done.exit_code == 130
     said = done.stderr + capfd.readouterr().err
     step = checkpoint.latest(tmp_path / "run").about["step"]
     assert f"stopped after iteration {step}" in said
     assert "--resume goes on" in said
     assert 13 <= step < 100_000
+    if as_json:
+        result = json.loads(done.stdout)
+        assert (result["interrupted"], result["iterations"]) == (True, step)
+    else:
+        assert "EBM on digits" in done.stdout
 
 
 def test_time_ends_training(tmp_path):

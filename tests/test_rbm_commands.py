@@ -1,6 +1,8 @@
 """Commands that train and sample RBMs, the RBMs that are shipped, and pictures."""
 
 import json
+import signal
+import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ import hopscale as hs
 from hopscale import cli
 from hopscale.disk import storage
 from hopscale.learn import load_rbm, pictures
+from hopscale.learn import rbm as learning
 from hopscale.paper import rbms
 from small_rbms import DIGITS, same, train
 
@@ -48,6 +51,26 @@ def test_resume_by_command(tmp_path, command):
     done = command(*TRAIN, "--epochs", 2, "--out", file, "--resume")
     assert done.exit_code == 0, done.output
     assert same(load_rbm(file), train(epochs=2).rbm)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_ctrl_c_leaves_one_object_on_stdout(tmp_path, command, monkeypatch, epoch):
+    advance, file = learning.RBMTraining.advance, tmp_path / "a.npz"
+
+    def interrupted(job, steps):
+        advance(job, steps)
+        if job.learner.epoch == epoch:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(learning.RBMTraining, "advance", interrupted)
+    done = command(*TRAIN, "--epochs", 2, "--out", file, "--json")
+    assert done.exit_code == 130
+    result = json.loads(done.stdout)
+    assert (result["interrupted"], result["epochs"]) == (True, epoch)
+    assert result["file"] == (str(file) if epoch else None)
+    assert len(result["reconstruction"]) == epoch
+    assert "stopped; " in done.stderr
 
 
 def test_help_and_wrong_arguments(tmp_path, command):

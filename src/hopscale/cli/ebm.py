@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from hopscale.cli.app import AsJson, console
-from hopscale.cli.draw import SAMPLERS, as_plain, given, make_kernel
+from hopscale.cli.draw import SAMPLERS, as_plain, check_settings, given, make_kernel
 from hopscale.cli.train import DataDir, DataName, load_data, train_app
 
 Option = typer.Option
 UNSET: Any = {"show_default": False}
+PROPOSALS = {name: SAMPLERS[name] for name in ("lbp", "gwg", "rwm")}
+SCALES = "tuned, tuned:RATE, adaptive[:RATE], or a fixed R: 1 for LBP-1"
 
 
 @train_app.command()
@@ -46,9 +48,7 @@ def ebm(
         str | None,
         Option(help="balancing function of lbp and gwg: barker, sqrt, min or max [sqrt]", **UNSET),
     ] = None,
-    scale: Annotated[
-        str, Option(help="tuned, tuned:RATE, adaptive[:RATE], or a fixed R: 1 for LBP-1")
-    ] = "tuned",
+    scale: Annotated[str, Option(help=SCALES)] = "tuned",
     steps: Annotated[
         int | None, Option(help="Metropolis-Hastings steps per iteration [15; 10]", **UNSET)
     ] = None,
@@ -156,6 +156,7 @@ def ebm(
         "shape": list(images.shape),
         "data": images.name,
     }
+    stopped = None
     try:
         trained = learn.train_ebm(
             learn.EBM(energy, learn.base_of(images.train)),
@@ -172,21 +173,21 @@ def ebm(
             notes=notes,
             progress=progress and not as_json,
         )
-    except Interrupted as stopped:
-        trained = stopped.partial
+    except Interrupted as interrupted:
+        stopped, trained = interrupted, interrupted.partial
+    if as_json:
+        _print_json(images.name, trained)
+    else:
         _report(images.name, trained)
-        _pictures(out, images.name, trained, 0, seed)
+    say = sys.stderr if as_json else sys.stdout
+    _pictures(out, images.name, trained, 0 if stopped else long_run, seed, say)
+    if stopped is not None:
         print(
             f"hopscale: stopped after iteration {trained.iterations}, which {trained.checkpoint} "
             "holds; the same command with --resume goes on",
             file=sys.stderr,
         )
         raise typer.Exit(130) from stopped
-    if as_json:
-        _print_json(images.name, trained)
-    else:
-        _report(images.name, trained)
-    _pictures(out, images.name, trained, long_run, seed, sys.stderr if as_json else sys.stdout)
 
 
 def _precision_before(folder: Path) -> str | None:
@@ -201,8 +202,8 @@ def _precision_before(folder: Path) -> str | None:
 
 def _proposal(name: str, balance: str | None):
     """The kernel by name; if no balance is given, the one that trains best."""
-
-    if balance is None and "balance" in SAMPLERS.get(name, ()):
+    check_settings(name, given(balance=balance), PROPOSALS)
+    if balance is None and "balance" in PROPOSALS[name]:
         balance = "sqrt"
     return make_kernel(name, given(balance=balance))
 
@@ -234,6 +235,7 @@ def _print_json(name: str, trained: Any) -> None:
     found = {
         "data": name,
         "iterations": trained.iterations,
+        "interrupted": trained.interrupted,
         "seconds": trained.seconds,
         "scale": trained.scale,
         "crises": [crisis._asdict() for crisis in trained.crises],

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -68,21 +68,33 @@ def rbm(
         "resume": resume,
         "progress": progress and not as_json,
     }
+    stopped = None
     try:
         trained = train_rbm(images, recipe, **options)
-    except Interrupted as stopped:
-        console().print(_table(images.name, stopped.partial))
-        done = stopped.partial.epochs
-        what = f"{out} holds epoch {done}" if done else f"{out} is not written"
+    except Interrupted as interrupted:
+        stopped, trained = interrupted, interrupted.partial
+    if as_json:
+        _print_json(images.name, trained, out)
+    else:
+        console().print(_table(images.name, trained))
+    if stopped is not None:
+        what = f"{out} holds epoch {trained.epochs}" if trained.epochs else f"{out} is not written"
         print(f"hopscale: stopped; {what}", file=sys.stderr)
         raise typer.Exit(130) from stopped
-    if as_json:
-        history = {name: [float(v) for v in values] for name, values in trained.history.items()}
-        found = {"data": images.name, "epochs": trained.epochs, "seconds": trained.seconds}
-        print(json.dumps(as_plain({**found, **history, "file": str(out)})))
-        return
-    console().print(_table(images.name, trained))
-    print(f"saved {out}")
+    if not as_json:
+        print(f"saved {out}")
+
+
+def _print_json(name: str, trained: Any, out: Path) -> None:
+    found = {
+        "data": name,
+        "epochs": trained.epochs,
+        "interrupted": trained.interrupted,
+        "seconds": trained.seconds,
+        **{key: [float(v) for v in values] for key, values in trained.history.items()},
+        "file": str(out) if trained.epochs else None,
+    }
+    print(json.dumps(as_plain(found)))
 
 
 def _table(name: str, trained):
