@@ -49,6 +49,9 @@ def test_two_sides_that_agree_are_a_measurement():
     assert found.error < 0.05
     assert found.reliable
     assert "from below, from above" in str(found)
+    assert found.upper_by_repeat is not None
+    assert len(found.upper_by_repeat) == REPEATS
+    assert found.upper_by_repeat.mean() == pytest.approx(found.upper)
     assert log_likelihood(target, exact_samples(target, 5), found).reliable
 
 

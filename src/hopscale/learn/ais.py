@@ -123,8 +123,10 @@ def log_z(
     found = job.result(time.perf_counter() - began, float(resample))
     if outcome == "interrupted":
         what = "nothing is estimated yet" if found is None else "their estimate is in .partial"
-        of = repeats * (1 if samples is None else 2)
-        raise Interrupted(f"stopped after {job.repeats_done} of {of} repeats; {what}", found)
+        done = f"{job.repeats_done[0]} of {repeats} repeats"
+        if samples is not None:
+            done += f" to the target and {job.repeats_done[1]} of {repeats} back"
+        raise Interrupted(f"stopped after {done}; {what}", found)
     assert found is not None
     return found
 

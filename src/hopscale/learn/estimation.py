@@ -153,8 +153,9 @@ class Estimation:
     # -- The estimate. ---------------------------------------------------------------------------
 
     @property
-    def repeats_done(self) -> int:
-        return sum(max(len(finished) - 1, 0) for finished in self.finished)
+    def repeats_done(self) -> list[int]:
+        """The number of finished repeats of each way."""
+        return [max(len(finished) - 1, 0) for finished in self.finished]
 
     def result(self, seconds: float, resample: float) -> LogZ | None:
         """The estimate of the finished repeats."""
@@ -163,11 +164,12 @@ class Estimation:
             return None
         log_weights = np.stack([repeat.log_weights for repeat in forward])
         value, error, effective = log_mean(log_weights.reshape(-1))
-        upper = None
+        upper = upper_by_repeat = None
         if backward and backward[0]:
             back = np.stack([repeat.log_weights for repeat in backward[0]])
             both = two_sides(log_weights, back, bool(resample))
             value, error, upper = both.value, both.error, both.upper
+            upper_by_repeat = np.array([-log_mean(one)[0] for one in back])
             effective = min(effective, both.effective)
         has_scale = self.annealing.kernel.scale_range(self.annealing.target) is not None
         return LogZ(
@@ -183,6 +185,7 @@ class Estimation:
             resample=resample,
             lower=mean_bound(log_weights),
             upper=upper,
+            upper_by_repeat=upper_by_repeat,
         )
 
 

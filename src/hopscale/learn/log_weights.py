@@ -65,6 +65,7 @@ class LogZ(NamedTuple):
             log Z.
         upper: the same from chains that walk back; its expectation is at least log Z. None if no
             chains walk back.
+        upper_by_repeat: its value in each repeat; None if no chains walk back.
     """
 
     value: float
@@ -79,6 +80,7 @@ class LogZ(NamedTuple):
     resample: float = 0.0
     lower: float = float("nan")
     upper: float | None = None
+    upper_by_repeat: np.ndarray | None = None
 
     @property
     def reliable(self) -> bool:

@@ -1,14 +1,19 @@
 """Log Z of a trained model from two sides, starting from what training left."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopscale.disk import storage
+from hopscale.disk.storage import FileError
 from hopscale.learn.ais import log_z
 from hopscale.learn.ebm import EBM
+from hopscale.learn.estimation import KIND
 from hopscale.learn.gallery import settled
 from hopscale.learn.log_weights import LogZ
 from hopscale.learn.mixture import Mixture
+from hopscale.runs.host import Interrupted
 from hopscale.validate import count
 
 FITTED_STATES = 10_000  # the mixture is fitted to at most as many states of the data
@@ -46,9 +51,28 @@ def measure_log_z(
     samples = np.asarray(samples)[np.random.default_rng(key).permutation(len(samples))]
     if data is None:
         data, samples = np.split(samples, [len(samples) // 2])
+    x = samples[: chains * (repeats + 1)]
+    _check_kept(options.get("keep"), x.shape)
     base = model.base
     if components:
         base = Mixture.fit(np.asarray(data)[:FITTED_STATES], components, key=key)
-    x = samples[: chains * (repeats + 1)]
-    x = settled(model, x, settle, key) if settle else x
+    if settle:
+        try:
+            x = settled(model, x, settle, key)
+        except Interrupted as error:  # it carries these chains, and no estimate
+            what = "stopped while the samples settled; nothing is estimated yet"
+            raise Interrupted(what) from error
     return log_z(model, base, reverse_from=x, chains=chains, repeats=repeats, key=key, **options)
+
+
+def _check_kept(keep: str | Path | None, needed: tuple[int, ...]) -> None:
+    """Raise before samples settle if a file's repeats began at another number of them."""
+    if keep is None or not Path(keep).exists():
+        return
+    kept = storage.read(keep, KIND).about["fingerprint"].get("reverse_from")
+    if kept is not None and kept["name"] != f"int8{list(needed)}":
+        raise FileError(
+            f"{keep} holds repeats of another estimate, of another number of chains or of repeats "
+            "(--chains, --repeats): these decide at which samples the chains that walk back start. "
+            "Give the same numbers to go on with it, or remove it to begin again."
+        )
