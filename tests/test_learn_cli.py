@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import hopscale as hs
 from hopscale import cli
 from hopscale.cli.evaluate import EVALUATION
-from hopscale.learn import checkpoint, networks, trainer
+from hopscale.learn import checkpoint, estimation, log_weights, measure, networks, trainer
 
 RUN = CliRunner()
 TINY = ["--data", "digits", "--network", "mlp", "--channels", "4", "--steps", "2", "--batch", "10"]
@@ -184,6 +184,67 @@ def test_ctrl_c_before_the_first_repeat_has_nothing_to_show(folder, monkeypatch)
     assert "nothing is estimated yet" in done.stderr
 
 
+TWO_SIDES = ["--chains", "4", "--betas", "5", "--components", "2", "--settle", "4"]
+TWO_SIDES += ["--split", "none", "--json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("back", [0, 1])
+def test_one_side_of_two_is_not_a_measurement(folder, monkeypatch, back):
+    advance = estimation.Estimation.advance
+
+    def interrupted(job, steps):
+        advance(job, steps)
+        if job.repeats_done == [2, back]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(estimation.Estimation, "advance", interrupted)
+    monkeypatch.setattr(log_weights, "NEEDED_CHAINS", 1)  # then one side alone would do
+    monkeypatch.setattr(log_weights, "NEEDED_SHARE", 0)
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), *TWO_SIDES, "--repeats", "2"])
+    assert done.exit_code == 130
+    assert f"stopped after 2 of 2 repeats to the model and {back} of 2 back\n" in done.stderr
+    result = json.loads(done.stdout)
+    assert result["interrupted"] is True
+    assert (result["log_z_upper"] is None) == (back == 0)
+    if not back:
+        assert result["reliable"] is False
+        assert "before any chains had walked back" in result["warning"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_while_samples_settle_has_nothing_to_show(folder, monkeypatch):
+    def interrupted(*_):
+        raise hs.Interrupted("stopped", "chains")
+
+    monkeypatch.setattr(measure, "settled", interrupted)
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), *TWO_SIDES])
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert "nothing is estimated yet" in done.stderr
+
+
+def test_repeats_from_two_sides_go_on_as_they_began(folder, monkeypatch):
+    """Their number decides at which samples chains start."""
+    command = ["evaluate", str(folder), *TWO_SIDES, "--resume"]
+    begun = RUN.invoke(cli.app, [*command, "--repeats", "1"])
+    assert begun.exit_code == 0, begun.output
+    again = RUN.invoke(cli.app, [*command, "--repeats", "1"])
+    numbers = [json.loads(done.stdout) for done in (begun, again)]
+    assert numbers[0] | {"seconds": 0} == numbers[1] | {"seconds": 0}
+    assert numbers[0]["interrupted"] is False
+    monkeypatch.setattr(measure, "settled", None)  # refused before that
+    for other in (["--repeats", "2"], ["--repeats", "1", "--chains", "5"]):
+        done = RUN.invoke(cli.app, [*command, *other])
+        assert "another number of chains or of repeats (--chains, --repeats)" in str(done.exception)
+    (folder / EVALUATION).unlink()
+
+
+def test_more_chains_than_half_the_buffer_are_refused(folder):
+    done = RUN.invoke(cli.app, ["evaluate", str(folder), "--split", "none"])  # 100 chains
+    assert "--chains must be at most 30" in str(done.exception)
+    assert "replay buffer, which holds 60 states; got 100" in str(done.exception)
+
+
 def test_images_of_another_shape_fail_before_annealing(folder, monkeypatch):
     from hopscale import data
     from hopscale.learn import annealing
@@ -213,9 +274,18 @@ def test_scales_are_adaptive_for_some_rate_or_fixed():
     assert _tuner("adaptive") == hs.Adaptive()
     assert _tuner("adaptive:0.3") == hs.Adaptive(0.3)
     assert _tuner("2.5") == hs.Fixed(2.5)
-    for wrong in ("adaptive:2", "adaptive:x", "none", "0.5"):
+    for wrong in ("adaptive:2", "adaptive:x", "none", "0.5", "either:0.5"):
         with pytest.raises(ValueError, match="adaptive:RATE"):
             _tuner(wrong)
+
+
+@pytest.mark.parametrize("command", [["train", "ebm"], ["evaluate"]])
+def test_help_names_the_scales_that_are_understood(command):
+    said = " ".join(
+        re.sub("[│╭╮╰╯─]", " ", RUN.invoke(cli.app, [*command, "--help"]).output).split()
+    )
+    assert "tuned, tuned:RATE, adaptive[:RATE], or a fixed R" in said
+    assert "either" not in said
 
 
 @pytest.mark.filterwarnings("ignore::hopscale.ConvergenceWarning")  # a short run

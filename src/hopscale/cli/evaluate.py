@@ -8,12 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from hopscale.cli.app import AsJson, app, console
-from hopscale.cli.draw import as_plain
-from hopscale.cli.ebm import _proposal, _tuner
+from hopscale.cli.draw import as_plain, given
+from hopscale.cli.ebm import SCALES, UNSET, _proposal, _tuner
 from hopscale.cli.train import DataDir, DataName, load_data
 
 Option = typer.Option
 EVALUATION = "evaluation.repeats"  # finished repeats, beside a checkpoint
+COMPONENTS, SETTLE = 100, 1_000  # of --sides 2
+ONE_SIDE = (
+    "not a measurement: stopped before any chains had walked back, so nothing bounds log Z from "
+    "above."
+)
 
 
 @app.command()
@@ -31,12 +36,9 @@ def evaluate(
     sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
     balance: Annotated[
         str | None,
-        Option(
-            help="balancing function of lbp and gwg: barker, sqrt, min or max [sqrt]",
-            show_default=False,
-        ),
+        Option(help="balancing function of lbp and gwg: barker, sqrt, min or max [sqrt]", **UNSET),
     ] = None,
-    scale: Annotated[str, Option(help="tuned, adaptive, either:RATE, or a fixed R")] = "tuned",
+    scale: Annotated[str, Option(help=SCALES)] = "tuned",
     chains: Annotated[int, Option(help="number of chains of each repeat")] = 100,
     betas: Annotated[int, Option(help="number of steps from the base to the model")] = 2_000,
     repeats: Annotated[int, Option(help="number of independent estimates")] = 5,
@@ -45,17 +47,27 @@ def evaluate(
     ] = 0.0,
     sides: Annotated[int, Option(help="2: chains also anneal back, from the replay buffer")] = 2,
     components: Annotated[
-        int,
-        Option(help="components of the mixture that chains start from; 0: the model's own base"),
-    ] = 100,
+        int | None,
+        Option(
+            help="with --sides 2: components of the mixture that chains start from, at most a "
+            f"quarter of the buffer; 0: the model's own base [{COMPONENTS}]",
+            **UNSET,
+        ),
+    ] = None,
     settle: Annotated[
-        int, Option(help="steps of the buffer's chains before they anneal back")
-    ] = 1_000,
+        int | None,
+        Option(
+            help=f"with --sides 2: steps of the buffer's chains before they anneal back [{SETTLE}]",
+            **UNSET,
+        ),
+    ] = None,
     seed: Annotated[int, Option(help="seed of the estimates")] = 0,
     resume: Annotated[
         bool,
         Option(
-            "--resume", help="store repeats beside the checkpoint, and continue from those stored"
+            "--resume",
+            help="store repeats beside the checkpoint, and continue from those stored; with "
+            "--sides 2 by the same --chains and --repeats",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -83,6 +95,10 @@ def evaluate(
     which = {"average": "average", "last": "network"}.get(weights)
     if which is None:
         raise ValueError(f"--weights must be average or last; got {weights!r}.")
+    if data is not None and not names:
+        raise ValueError("--data has no effect with --split none; leave one of them out.")
+    _check(sides, chains, betas, repeats, resample, given(components=components, settle=settle))
+    kernel, tuner = _proposal(sampler, balance), _tuner(scale)
     found = checkpoint.find(place)
     trained_on = found.about.get("notes", {}).get("data")
     images = load_data(data or trained_on, data_dir) if names else None
@@ -99,13 +115,13 @@ def evaluate(
             found,
             model,
             sides,
-            components=components,
-            settle=settle,
+            components=COMPONENTS if components is None else components,
+            settle=SETTLE if settle is None else settle,
             chains=chains,
             betas=betas,
             repeats=repeats,
-            kernel=_proposal(sampler, balance),
-            scale=_tuner(scale),
+            kernel=kernel,
+            scale=tuner,
             resample=resample,
             key=seed,
             keep=found.path.with_name(EVALUATION) if resume else None,
@@ -115,35 +131,75 @@ def evaluate(
         stopped, estimate = interrupted, interrupted.partial
     if estimate is not None:
         scores = {name: learn.log_likelihood(model, x, estimate) for name, x in states.items()}
-        result = _evaluation(found, estimate, scores)
+        warning = ONE_SIDE if sides == 2 and estimate.upper is None else estimate.warning
+        result = _evaluation(found, estimate, scores, warning, stopped is not None)
         if as_json:
             print(json.dumps(as_plain(result)))
         else:
             _show(result)
-        if not estimate.reliable:
-            print(f"hopscale: {result['warning']}", file=sys.stderr)
+        if warning:
+            print(f"hopscale: {warning}", file=sys.stderr)
     if stopped is not None:
-        print(f"hopscale: {stopped}", file=sys.stderr)
+        goes_on = "; the same command goes on" if resume else ""
+        print(f"hopscale: {_progress(estimate, sides, repeats)}{goes_on}", file=sys.stderr)
         raise typer.Exit(130) from stopped
 
 
-def _log_z(found: Any, model: Any, sides: int, *, components: int, settle: int, **options: Any):
+def _check(
+    sides: int, chains: int, betas: int, repeats: int, resample: float, two_sided: dict[str, int]
+) -> None:
+    """Refuse what cannot work, or has no effect, before anything is loaded."""
+    from hopscale.validate import count, number
+
+    if sides not in (1, 2):
+        raise ValueError(f"--sides must be 1 or 2; got {sides}.")
+    count("--chains", chains, minimum=2)
+    count("--betas", betas, minimum=1)
+    count("--repeats", repeats, minimum=1)
+    number("--resample", resample, 0, 1)
+    for name, value in two_sided.items():
+        if sides == 1:
+            raise ValueError(f"--{name} is a setting of --sides 2, not of --sides 1.")
+        count(f"--{name}", value, minimum=0)
+
+
+def _log_z(
+    found: Any, model: Any, sides: int, *, components: int, settle: int, chains: int, **options: Any
+):
     """Log Z of the model of a checkpoint, from one side or two."""
     from hopscale import learn
     from hopscale.learn.packing import load_samples
 
     if sides == 1:
-        return learn.log_z(model, **options)
-    if sides != 2:
-        raise ValueError(f"--sides must be 1 or 2; got {sides}.")
+        return learn.log_z(model, chains=chains, **options)
     samples = load_samples(found, model.shape)
+    back = len(samples) - len(samples) // 2  # the mixture takes the others
+    if chains > back:
+        raise ValueError(
+            f"--chains must be at most {back} for this model: with --sides 2, as many chains start "
+            f"at one half of its replay buffer, which holds {len(samples)} states; got {chains}. "
+            "Give fewer --chains, or --sides 1."
+        )
     components = min(components, len(samples) // 4)  # a few states for each
     return learn.measure_log_z(
-        model, None, samples, components=components, settle=settle, **options
+        model, None, samples, components=components, settle=settle, chains=chains, **options
     )
 
 
-def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, Any]:
+def _progress(estimate: Any, sides: int, repeats: int) -> str:
+    """How far an evaluation came before it was stopped."""
+    if estimate is None:
+        return "stopped before the first repeat was done; nothing is estimated yet"
+    done = f"stopped after {len(estimate.by_repeat)} of {repeats} repeats"
+    if sides == 1:
+        return done
+    back = 0 if estimate.upper_by_repeat is None else len(estimate.upper_by_repeat)
+    return f"{done} to the model and {back} of {repeats} back"
+
+
+def _evaluation(
+    found: Any, estimate: Any, scores: dict[str, Any], warning: str, interrupted: bool
+) -> dict[str, Any]:
     """All numbers of an evaluation by name."""
     result = {
         "checkpoint": str(found.path),
@@ -155,8 +211,9 @@ def _evaluation(found: Any, estimate: Any, scores: dict[str, Any]) -> dict[str, 
         "effective_chains": estimate.effective,
         "chains": estimate.log_weights.size,
         "resample": estimate.resample,
-        "reliable": estimate.reliable,
-        "warning": estimate.warning or None,
+        "interrupted": interrupted,
+        "reliable": not warning,
+        "warning": warning or None,
         "acceptance": estimate.acceptance,
         "scale": estimate.scale,
         "seconds": estimate.seconds,
