@@ -30,7 +30,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help="table1, bernoulli, ising, fhmm, rbm, order, readings, instances, lengths, "
-            "weights, jumps, near-fair, finite, figures, table2, all [all; "
+            "weights, jumps, near-fair, finite, figures, table2, all, default [default: all; "
             "with --profile paper all but rbm and table2]",
             show_default=False,
         ),
@@ -92,6 +92,9 @@ def report(
 def export(
     file: Annotated[Path, typer.Argument(help="the .csv or .json file to write")],
     out: Out = Path("results"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace the file if it exists")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write every cell with its settings, results, versions and hardware.
@@ -99,9 +102,12 @@ def export(
     Example: `hopscale results export cells.csv`
     """
     from hopscale_reproduction import exchange
+    from hopscale_reproduction.files import check_writable
     from hopscale_reproduction.store import Store
 
-    with Store(_store_in(out)) as store:
+    found = _store_in(out)
+    check_writable(file, overwrite)
+    with Store(found) as store:
         rows = exchange.write(store, file)
         _name_damaged(store)
     _say("{cells:,} cells written to {file}", {"cells": rows, "file": str(file)}, as_json)
@@ -122,10 +128,10 @@ def import_(
     from hopscale_reproduction import exchange
     from hopscale_reproduction.store import Store
 
-    _existing(file)
+    rows = exchange.rows_in(_existing(file))
     _make(out)
     with Store(out / STORE) as store:
-        added = exchange.read(store, file)
+        added = exchange.add(store, rows)
     _say("{cells:,} cells added to {store}", {"cells": added, "store": str(out / STORE)}, as_json)
 
 
@@ -180,6 +186,8 @@ def _store_in(out: Path) -> Path:
 
 
 def _existing(file: Path) -> Path:
-    if not file.is_file():
+    if file.is_dir():
+        raise IsADirectoryError(f"{file} is a folder: name an exported .csv or .json file.")
+    if not file.exists():
         raise FileNotFoundError(f"there is no {file}.")
     return file

@@ -33,7 +33,22 @@ def read(store: Store, file: Path) -> int:
     Raises:
         ValueError: a row is wrong; the message names the first one, and no cell is added.
     """
+    return add(store, rows_in(file))
+
+
+def add(store: Store, rows: list[Row]) -> int:
+    """Add cells to a store; return how many were new."""
     before = len(store.rows())
+    store.add_all(rows)
+    return len(store.rows()) - before
+
+
+def rows_in(file: Path) -> list[Row]:
+    """The cells of a file.
+
+    Raises:
+        ValueError: a row is wrong; the message names the first one.
+    """
     _, from_text = _format(file)
     try:
         found = from_text(file.read_bytes().decode("utf-8-sig"))  # spreadsheets write a BOM
@@ -41,9 +56,11 @@ def read(store: Store, file: Path) -> int:
         if not rows:
             raise ValueError("there is no row in it")
     except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
-        raise ValueError(f"{file} does not hold exported results: {error}.") from error
-    store.add_all(rows)
-    return len(store.rows()) - before
+        raise ValueError(
+            f"{file} does not hold exported results: {error}. Nothing was added; give a file that "
+            "`hopscale results export` has written."
+        ) from error
+    return rows
 
 
 def _checked(number: int, row: dict[str, Any]) -> Row:
@@ -89,7 +106,14 @@ def _to_csv(rows: list[Row]) -> str:
 
 
 def _from_csv(text: str) -> list[dict[str, Any]]:
-    return [_nested(row) for row in csv.DictReader(io.StringIO(text, newline=""))]
+    heads, *lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line] or [[]]
+    for number, line in enumerate(lines, start=1):
+        if len(line) != len(heads):
+            raise ValueError(
+                f"in row {number}, the number of columns is {len(line)}, not {len(heads)}, as if "
+                "the file had been cut off or edited"
+            )
+    return [_nested(dict(zip(heads, line, strict=True))) for line in lines]
 
 
 def _flat(row: Row) -> dict[str, str]:

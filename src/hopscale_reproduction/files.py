@@ -1,5 +1,5 @@
 """Writing files completely or not at all, by the library's functions, imported in one place."""
 
-from hopscale.disk.files import replacing, write
+from hopscale.disk.files import check_writable, replacing, write
 
-__all__ = ["replacing", "write"]
+__all__ = ["check_writable", "replacing", "write"]

@@ -111,6 +111,39 @@ def test_one_wrong_value_keeps_everything_out(tmp_path, suffix, row, part, name,
         assert other.rows() == []
 
 
+def test_a_file_that_was_cut_off_names_its_row(tmp_path):
+    text = (RECORDS / "table2.csv").read_text()
+    lines = text.splitlines(keepends=True)
+    (tmp_path / "cut.csv").write_text("".join(lines[:3]) + lines[3][: len(lines[3]) // 2])
+    with Store(tmp_path / "s.sqlite") as opened:
+        with pytest.raises(
+            ValueError, match=r"cut\.csv .*: in row 3, .* cut off .*Nothing was added"
+        ):
+            exchange.read(opened, tmp_path / "cut.csv")
+        assert opened.rows() == []
+
+
+def test_a_failed_import_makes_no_folder(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    command = ["results", "import", str(tmp_path / "x.csv"), "--out", str(tmp_path / "new")]
+    assert CliRunner().invoke(cli.app, command).exit_code != 0
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_export_replaces_a_file_only_if_asked_to(tmp_path):
+    filled(tmp_path / "results.sqlite").__exit__()
+    file = tmp_path / "x.csv"
+    file.write_text("mine")
+    command = ["results", "export", str(file), "--out", str(tmp_path)]
+    failed = CliRunner().invoke(cli.app, command)
+    assert "x.csv exists: give another file" in str(failed.exception)
+    assert file.read_text() == "mine"
+    done = CliRunner().invoke(cli.app, [*command, "--overwrite"])
+    assert done.exit_code == 0, done.output
+    with Store(tmp_path / "other.sqlite") as other:
+        assert exchange.read(other, file) == 4
+
+
 def test_a_csv_without_results_is_refused_and_the_right_one_still_comes_in(tmp_path):
     lines = (RECORDS / "table2.csv").read_text().splitlines()
     heads = lines[0].split(",")

@@ -1,7 +1,9 @@
 """Experiments from the command: run, stopped, killed, gone on with, read."""
 
+import inspect
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -18,6 +20,7 @@ from typer.testing import CliRunner
 import hopscale as hs
 from hopscale import cli
 from hopscale.paper import instances
+from hopscale_reproduction import cli as commands
 from hopscale_reproduction import experiments, runner, schedule
 from hopscale_reproduction.cells import digest, table_cell
 from hopscale_reproduction.experiment import Experiment
@@ -306,6 +309,12 @@ def test_wrong_arguments_say_what_is_right(tmp_path):
     assert "there is no" in fails("report", *out)
     assert "there is no" in fails("results", "export", str(tmp_path / "x.csv"), *out)
     assert "there is no" in fails("results", "import", str(tmp_path / "x.csv"), *out)
+
+
+def test_help_names_every_choice():
+    (argument,) = inspect.signature(commands.reproduce).parameters["names"].annotation.__metadata__
+    named = argument.help.partition("[")[0]
+    assert set(re.findall(r"[\w-]+", named)) == set(experiments.choices())
 
 
 def test_a_report_is_left(tmp_path, monkeypatch):
