@@ -85,6 +85,13 @@ def test_samples_that_miss_a_mode_contradict_the_way_there():
     assert "miss" in found.warning
 
 
+def test_sides_in_the_wrong_order_are_apart_by_a_positive_number():
+    target = model()
+    found, _ = two(target, exact_samples(target))
+    crossed = found._replace(error=0.7, lower=1.6, upper=1.0)
+    assert "the two sides are 0.6 nats apart" in crossed.warning
+
+
 def test_several_steps_at_each_beta():
     """Three betas with four steps each: the program of twelve betas."""
     target = model(3.0)

@@ -118,9 +118,9 @@ class LogZ(NamedTuple):
             )
         if self.upper is not None:
             return (
-                f"not a measurement: the two sides are {self.upper - self.lower:.3g} nats apart, "
-                f"with an error of {self.error:.2g}, and {AGREED:g} is needed. Take more betas, "
-                "a base nearer to the target, or samples of longer chains."
+                f"not a measurement: the two sides are {abs(self.upper - self.lower):.3g} nats "
+                f"apart, with an error of {self.error:.2g}, and {AGREED:g} is needed. Take more "
+                "betas, a base nearer to the target, or samples of longer chains."
             )
         chains = self.log_weights.size
         return (
