@@ -158,7 +158,7 @@ def test_ctrl_c_during_an_evaluation_shows_what_was_done(folder, monkeypatch):
     options = [*SHORT, "--repeats", "4", "--split", "none", "--json"]
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resume"])
     assert done.exit_code == 130
-    (finished,) = re.findall(r"stopped after (\d) of 4 repeats", done.stderr)
+    (finished,) = re.findall(r"stopped after (\d) of 4 repeats; the same command", done.stderr)
     assert json.loads(done.stdout)["chains"] == 4 * int(finished)
     assert 1 <= int(finished) <= 3  # by how long a chunk takes
     done = RUN.invoke(cli.app, ["evaluate", str(folder), *options, "--resume"])
