@@ -146,6 +146,15 @@ def test_impossible_moves_are_rejections_not_errors(implementation):
     assert (run.invalid, run.acceptance) == (0, 0.0)
 
 
+def test_neighbours_of_zero_density_are_no_reason_to_warn():
+    target = hs.LogDensity(
+        lambda x: jnp.where(jnp.all(x[:2] == 1), -jnp.inf, 0.3 * x[2]), (3,), ratios="exact"
+    )
+    run = hs.sample(target, hs.LBP(), **{**SETTINGS, "init": np.zeros(3, int)})
+    assert run.undefined == 0
+    assert not any("one site away" in sentence for sentence in run.warnings)
+
+
 def test_states_next_to_an_invalid_one_are_visited():
     """With exact ratios the invalid neighbour has no weight, and the rest is sampled as it is."""
 
@@ -165,6 +174,10 @@ def test_states_next_to_an_invalid_one_are_visited():
     )
     assert run.draws is not None
     assert run.invalid == 0
+    assert run.undefined == sum(x[0] != x[1] for x in run.last)  # the bit that is 0 may not change
+    (said,) = [sentence for sentence in run.warnings if "one site away" in sentence]
+    assert said.startswith(f"{run.undefined} states")
+    assert run.extend(1, progress=False).undefined > 0
     seen = {tuple(x) for x in run.draws.reshape(-1, 3).tolist()}
     assert seen == {(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1) if a + b < 2}
 

@@ -35,7 +35,7 @@ STANDSTILL = 0.01  # an acceptance rate that counts as none
 
 def advice(run: "Run") -> tuple[str, ...]:
     """The warnings of a run; none if all is well."""
-    parts = (_stuck, _invalid, _undefined, _precision, _scale, _tempering, _mixing)
+    parts = (_stuck, _invalid, _never_proposed, _undefined, _precision, _scale, _tempering, _mixing)
     return (*run.cautions, *(sentence for part in parts for sentence in part(run)))
 
 
@@ -73,6 +73,15 @@ def _invalid(run: "Run"):
         yield (
             f"{run.invalid:,} proposals could not be judged and were rejected{_why(run)}. States "
             "beyond them are never reached: mend the density, or return -inf where it is zero."
+        )
+
+
+def _never_proposed(run: "Run"):
+    if run.undefined:
+        yield (
+            f"{run.undefined:,} states one site away from where the chains ended have a "
+            "log-density of NaN or +inf. They were taken to be impossible, and never proposed: "
+            "mend the density, or return -inf where it is zero."
         )
 
 

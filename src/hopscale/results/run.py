@@ -44,6 +44,8 @@ class Run:
             "scale" along warm-up and draws, in blocks of equal length.
         invalid: proposals, warm-up included, whose log-density was NaN or +inf, or whose
             log-ratios were NaN; each was rejected. `offender` is the first of them.
+        undefined: neighbours of the last states whose log-density was NaN or +inf, where exact
+            ratios gave them weight 0.
         evaluations: how often the target was evaluated, or an evaluation updated, over all chains.
         interrupted: whether Ctrl-C cut the run short.
         cautions: warnings from before the first step.
@@ -76,6 +78,7 @@ class Run:
     cautions: tuple[str, ...] = ()
     reason: str = ""
     every: int = 1
+    undefined: int = 0
 
     @property
     def sampler(self) -> Kernel:
@@ -197,6 +200,7 @@ class Run:
             "warnings": list(self.warnings),
             "evaluations": self.evaluations,
             "invalid": self.invalid,
+            "undefined": self.undefined,
             "steps_per_second": self.steps_per_second,
             "seconds": self.seconds,
             "compile_seconds": self.compile_seconds,

@@ -26,6 +26,7 @@ from hopscale.runs.host import Interrupted
 from hopscale.runs.plan import Plan, Record
 from hopscale.runs.sampling import Sampling
 from hopscale.target import Target
+from hopscale.targets.neighbours import undefined_neighbours
 from hopscale.tune import Tuner
 
 
@@ -303,6 +304,7 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
         last=last,
         invalid=invalid,
         offender=job.offender,
+        undefined=undefined_neighbours(jax.tree.map(pick, job.chains.states.evaluation.cache)),
         evaluations=job.chains_each * (kernel.replicas + job.step * kernel.evaluations(job.target)),
         compile_seconds=job.compile_seconds,
         run_seconds=job.run_seconds / len(job.programs),

@@ -2,23 +2,36 @@
 
 import math
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from hopscale.move import State
-from hopscale.target import has_values
+from hopscale.target import Evaluation, has_values
 
 BATCH = 256  # neighbours that are evaluated together
 
 
+class Undefined(NamedTuple):
+    """How many neighbours of a state have a log-probability of NaN or +inf; kept as its cache."""
+
+    neighbours: Int[Array, ""]
+
+
+def undefined_neighbours(cache: Any) -> int:
+    """How many neighbours of some states are undefined, as far as their caches know."""
+    return int(jnp.sum(cache.neighbours)) if isinstance(cache, Undefined) else 0
+
+
 def neighbour_ratios(
     log_prob: Callable[[State], Float[Array, ""]], x: State, num_states: int
-) -> tuple[Float[Array, ""], Float[Array, "..."]]:
+) -> Evaluation:
     """The log-probability of x, and the log-ratio of every state one site away.
 
-    A neighbour where the function is NaN or +inf gets weight 0, so it is never proposed.
+    A neighbour where the function is NaN or +inf gets weight 0, so it is never proposed; the cache
+    counts them.
 
     The state itself is evaluated among its neighbours. A separate program could hang: in JAX 0.10
     on CPUs, two batches of factorisations (`jnp.linalg.solve`, `cholesky`) that run at the same
@@ -42,14 +55,16 @@ def neighbour_ratios(
     by = jnp.where(stays, 0, (number - 1) % others + 1)
     every = _batch_by_batch(jax.vmap(at), x, (site, by)).reshape(-1)[:total]
     here, there = every[0], every[1:]
-    found = jnp.where(there < jnp.inf, there, -jnp.inf) - here  # NaN is not below
+    defined = there < jnp.inf  # NaN is not below
+    found = jnp.where(defined, there, -jnp.inf) - here
+    cache = Undefined(jnp.sum(~defined, dtype=jnp.int32))
     if num_states == 2:
-        return here, found.reshape(x.shape)
+        return Evaluation(here, found.reshape(x.shape), cache)
     # found[i, b - 1] moves site i from x_i to x_i + b; turn offsets into values.
     by_offset = jnp.pad(found.reshape(n, others), ((0, 0), (1, 0)))
     offsets = (jnp.arange(num_states)[None, :] - x.reshape(-1, 1)) % num_states
     ratios = jnp.take_along_axis(by_offset, offsets, axis=1)
-    return here, ratios.reshape(*x.shape, num_states)
+    return Evaluation(here, ratios.reshape(*x.shape, num_states), cache)
 
 
 def _batch_by_batch(function: Callable, x: State, batches):
