@@ -163,6 +163,37 @@ WELL = {
 }
 
 
+def small_pairs() -> hs.Pairwise:
+    return hs.Pairwise(np.triu(np.random.default_rng(2).normal(0, 0.5, (6, 6)), 1), 0.2)
+
+
+def alarms(target, kernel, keys: int, **settings) -> int:
+    """How many of some runs say anything."""
+    runs = hs.sample_many(target, kernel, keys=list(range(keys)), progress=False, **settings)
+    return sum(bool(run.warnings) for run in runs)
+
+
+def test_a_scale_kept_off_an_even_number_is_no_alarm():
+    """The frozen scale is 1.75, where warm-up was at 2: acceptance is another, as it should be."""
+    settings = {"chains": 100, "warmup": 2_000, "draws": 1_000}
+    assert alarms(small_pairs(), hs.LBP(), 10, **settings) == 0
+
+
+def test_ranks_are_judged_by_what_chains_are_worth_for_ranks():
+    """Distances from the median, and ranks of a skewed number, may be forgotten later than it."""
+    bits = hs.Bernoulli([0.613, 0.857, 0.748, 0.253, 0.32, 0.836])
+    assert alarms(bits, hs.RWM(), 10, chains=100, warmup=1_000, draws=1_000) == 0
+
+
+def test_parity_is_named_where_a_scale_is_even():
+    kernel = hs.LBP(lengths="paper")
+    said = warned(hs.Bernoulli(np.full(6, 0.4)), kernel, scale=hs.Fixed(2), chains=20, draws=500)
+    assert any("an even number of sites hardly change the parity" in one for one in said)
+    said = warned(hs.LogDensity(modes, (12,)), hs.LBP(), scale=hs.Fixed(3), chains=20)
+    assert any("R-hat" in one for one in said)
+    assert not any("parity" in one for one in said)
+
+
 @pytest.mark.parametrize("name", WELL)
 def test_no_false_alarm_where_all_is_well(name):
     target, kernel = WELL[name]

@@ -53,8 +53,6 @@ def test_numbers_are_those_of_arviz(name, arviz):
         (diagnostics.mcse_mean, arviz._mcse_mean),
     ]:
         assert ours(trace) == pytest.approx(float(theirs(trace)), rel=1e-6), ours.__name__
-    both = diagnostics.r_hat(trace), diagnostics.bulk_ess(trace)
-    assert diagnostics.rank_diagnostics(trace) == both
 
 
 def test_one_chain_is_compared_with_itself(arviz):

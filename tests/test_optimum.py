@@ -119,6 +119,17 @@ def chosen(low, high):
     return hs.LogDensity(log_density, 20)
 
 
+def test_a_constant_that_hides_differences_is_named():
+    couplings = np.triu(np.random.default_rng(0).normal(size=(6, 6)), 1)
+    target = hs.Pairwise(couplings, 0.1)
+    found = hs.optimize(target, seconds=0.1, chains=4, progress=False)
+    assert found.warnings == ()
+    with pytest.warns(hs.ConvergenceWarning, match="resolves to 12 only.*Leave out a constant"):
+        hidden = hs.optimize(target.shifted(1e8), seconds=0.1, chains=4, progress=False)
+    assert "! The log-density is about 1e+08" in str(hidden)
+    assert hidden.summary()["warnings"] == list(hidden.warnings)
+
+
 def test_a_constraint_that_few_random_states_keep():
     """One in fifty: rounds begin at states that keep it, which also say how to anneal."""
     found = hs.optimize(chosen(3, 5), seconds=0.5, progress=False)

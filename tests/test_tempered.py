@@ -55,6 +55,43 @@ def test_every_kernel_leaves_every_beta_invariant(x64, kernel, name):
         assert error(path(name, beta), KERNELS[kernel], beta) < 1e-10
 
 
+NESTED = {
+    "both ends tempered": lambda bits, pairs: hs.Tempered(
+        hs.Tempered(bits, hs.Bernoulli(0.5 * P), 0.25), hs.Tempered(bits, pairs, 0.3), 0.7
+    ),
+    "the target tempered": lambda bits, pairs: hs.Tempered(
+        bits, hs.Tempered(bits, pairs, 0.3), 0.7
+    ),
+    "the base tempered": lambda bits, pairs: hs.Tempered(hs.Tempered(bits, bits, 0.5), pairs, 0.7),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("kernel", [hs.Gibbs(), hs.Gibbs(rule="metropolis"), hs.LBP()], ids=str)
+def test_what_is_tempered_can_be_tempered(x64, kernel, name):
+    target = NESTED[name](hs.Bernoulli(P), targets()["ising"])
+    pi = hs.check.probabilities(target)
+    assert np.abs(pi @ hs.check.transition_matrix(target, kernel, 2.3) - pi).max() < 1e-10
+
+
+def test_ratios_are_exact_only_if_those_of_both_ends_are(x64):
+    """Whichever end has gradients: an average of ratios that takes them for exact is biased."""
+    bits, rbm = hs.Bernoulli(P), targets()["rbm"]
+    assert (bits.ratios, rbm.ratios) == ("exact", "gradient")
+    for target in (hs.Tempered(rbm, bits, 0.2), hs.Tempered(bits, rbm, 0.8)):
+        assert target.ratios == "gradient"
+        with pytest.raises(ValueError, match="gradient ratios"):
+            hs.sample(target, hs.LBP(), record=hs.models.Inclusion(), progress=False)
+    assert hs.Tempered(bits, targets()["ising"], 0.5).ratios == "exact"
+
+
+def test_the_best_state_of_what_is_tempered():
+    target = hs.Tempered(hs.Bernoulli(P), targets()["ising"], 0.7)
+    found = hs.optimize(target, seconds=0.1, chains=4, progress=False)
+    log_probs = [float(target.log_prob(x)) for x in hs.check.states(target)]
+    assert found.log_prob == pytest.approx(max(log_probs), abs=1e-5)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_another_beta_fails_that_test(x64, kernel):
     assert error(path("ebm", 0.3), KERNELS[kernel], 0.4) > 1e-4

@@ -57,6 +57,20 @@ def test_posterior_is_that_of_the_book(x64, prior, inclusion):
     np.testing.assert_allclose(hs.check.probabilities(model), truth / truth.sum(), atol=1e-8)
 
 
+def test_ratios_of_a_nearly_perfect_fit_keep_their_digits():
+    """What is not explained is a millionth: 1 - (1 - rss) would have one digit of it."""
+    x, _ = simulated(n=40, p=4)
+    y = x[:, 1] + 1e-3 * np.random.default_rng(1).normal(size=40)
+    model = VariableSelection(x, y, Slab(1e4))
+    with_it = np.array([0, 1, 0, 0])
+    ratios = np.asarray(model.log_ratios(with_it))
+    for j in (0, 2, 3):
+        other = with_it.copy()
+        other[j] = 1
+        here, there = (log_posterior(x, y, g, Slab(1e4), (1.0, 1.0)) for g in (with_it, other))
+        assert ratios[j] == pytest.approx(there - here, abs=0.02)
+
+
 @pytest.mark.parametrize("prior", [GPrior(), Slab(0.5)], ids=["g", "slab"])
 def test_ratios_and_updates_are_exact(x64, prior):
     x, y = simulated(n=30, p=9)

@@ -4,7 +4,7 @@
 et al. (2021), for all chains together, and agree with ArviZ.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -76,7 +76,42 @@ def r_hat(trace: Float[np.ndarray, "chains n"]) -> float:
         R-hat. NaN if the trace is uninformative: fewer than 4 entries per chain, a value that is
         not finite, or all values equal. inf if every half-chain is constant and they differ.
     """
-    return _rank_diagnostics(trace, ess=False)[0]
+    return max(part.r_hat for part in r_hats(trace))
+
+
+class RHat(NamedTuple):
+    """One of the two values of `r_hat`, and how sure it is.
+
+    Attributes:
+        r_hat: how much half-chains disagree.
+        ess: what a chain is worth, in independent entries, for what is compared. It is measured
+            within half-chains, so that chains with different means do not lower it.
+    """
+
+    r_hat: float
+    ess: float
+
+
+def r_hats(trace: Float[np.ndarray, "chains n"]) -> tuple[RHat, RHat]:
+    """Both values of `r_hat`: of the ranks, and of the ranks of distances from the median.
+
+    Where there are no tails (two values, each half of the time) both are of the ranks.
+    """
+    if not _says_something(trace):
+        unknown = RHat(float("nan"), float("nan"))
+        return unknown, unknown
+    halves = _halves(trace)
+    order = np.argsort(halves, axis=None)
+    values = halves.reshape(-1)[order]
+    of_ranks = _between_within(_scores(values), order, halves.shape)
+    middle = values.size // 2  # the number of values is even
+    median = (float(values[middle - 1]) + float(values[middle])) / 2
+    distances = np.abs(values - median)
+    if distances.min() == distances.max():
+        return of_ranks, of_ranks
+    # Distances fall and then rise, so a stable sort only has to merge two runs.
+    nearest = np.argsort(distances, kind="stable")
+    return of_ranks, _between_within(_scores(distances[nearest]), order[nearest], halves.shape)
 
 
 def bulk_ess(trace: Float[np.ndarray, "chains n"]) -> float:
@@ -85,32 +120,13 @@ def bulk_ess(trace: Float[np.ndarray, "chains n"]) -> float:
     It counts entries of the trace. It is the standard measure of how far R-hat and quantiles can be
     relied on (Vehtari et al. 2021). NaN if the trace is uninformative, as in `r_hat`.
     """
-    return _rank_diagnostics(trace, r_hat=False)[1]
-
-
-def rank_diagnostics(trace: Float[np.ndarray, "chains n"]) -> tuple[float, float]:
-    """`r_hat` and `bulk_ess` of a trace, which is sorted once for both."""
-    return _rank_diagnostics(trace)
-
-
-def _rank_diagnostics(
-    trace: np.ndarray, r_hat: bool = True, ess: bool = True
-) -> tuple[float, float]:
-    """Either or both; NaN for one not requested, or if the trace is uninformative."""
     if not _says_something(trace):
-        return float("nan"), float("nan")
+        return float("nan")
     halves = _halves(trace)
     order = np.argsort(halves, axis=None)
-    values = halves.reshape(-1)[order]
-    scores = _scores(values)
-    bulk, size = float("nan"), float("nan")
-    if r_hat:
-        bulk = _r_hat(values, scores, order // halves.shape[1], len(halves))
-    if ess:
-        in_place = np.empty(halves.size)
-        in_place[order] = scores
-        size, _ = _effective(in_place.reshape(halves.shape))
-    return bulk, size
+    scores = np.empty(halves.size)
+    scores[order] = _scores(halves.reshape(-1)[order])
+    return _effective(scores.reshape(halves.shape))[0]
 
 
 def mean_ess(
@@ -211,39 +227,34 @@ def _score(rank: np.ndarray, total: int) -> np.ndarray:
     return ndtri((rank - 0.375) / (total + 0.25))
 
 
-def _r_hat(values: np.ndarray, scores: np.ndarray, half: np.ndarray, halves: int) -> float:
-    """The larger of bulk and tail R-hat, from sorted values, their scores and their half-chains."""
-    bulk = _between_within(scores, half, halves)
-    middle = values.size // 2  # the number of values is even
-    median = (float(values[middle - 1]) + float(values[middle])) / 2
-    distances = np.abs(values - median)
-    if distances.min() == distances.max():  # two values, in half of the draws each: no tail
-        return bulk
-    # Distances fall and then rise, so a stable sort only has to merge two runs.
-    nearest = np.argsort(distances, kind="stable")
-    return max(bulk, _between_within(_scores(distances[nearest]), half[nearest], halves))
+def _between_within(scores: np.ndarray, order: np.ndarray, shape: tuple[int, ...]) -> RHat:
+    """R-hat of scores, whose places in arrays of half-chains are given.
 
-
-def _between_within(scores: np.ndarray, half: np.ndarray, halves: int) -> float:
-    """The square root of the variance over all half-chains divided by the mean one within each."""
-    n = scores.size // halves
-    means = np.bincount(half, scores, halves) / n
-    squares = np.bincount(half, scores * scores, halves) / n
-    within = float((squares - means**2).mean()) * n / (n - 1)
+    It is the square root of the variance over all half-chains divided by the mean one within each.
+    """
+    placed = np.empty(scores.size)
+    placed[order] = scores
+    placed = placed.reshape(shape)
+    n = shape[1]
+    means = placed.mean(axis=1)
+    within = float(placed.var(axis=1).mean()) * n / (n - 1)
     if within < 1e-13:  # scores are of the order of 1: rounding alone leaves about 1e-16
-        return float("inf")
-    return float(np.sqrt((n - 1) / n + means.var(ddof=1) / within))
+        return RHat(float("inf"), 1.0)
+    r_hat = float(np.sqrt((n - 1) / n + means.var(ddof=1) / within))
+    halves = shape[0]
+    return RHat(r_hat, 2.0 * _effective(placed, between=False)[0] / halves)
 
 
-def _effective(halves: np.ndarray) -> tuple[float, float]:
+def _effective(halves: np.ndarray, between: bool = True) -> tuple[float, float]:
     """Effective sample size of all entries together, and the variance of one entry.
 
-    By Geyer's initial monotone sequence over autocorrelations pooled as in Stan.
+    By Geyer's initial monotone sequence over autocorrelations pooled as in Stan. The variance
+    between chains counts, unless told otherwise.
     """
     chains, n = halves.shape
     covariance = _mean_autocovariance(halves)
     variance = covariance[0]
-    if chains > 1:
+    if chains > 1 and between:
         variance += halves.mean(axis=1, dtype=np.float64).var(ddof=1)
     rho = 1.0 - (covariance[0] * n / (n - 1) - covariance) / variance
     rho[0] = 1.0

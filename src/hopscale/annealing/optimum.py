@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+import warnings
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 from rich.console import Group
+from rich.text import Text
 
 from hopscale import tables, validate
 from hopscale.annealing.anneal import Schedule, anneal, begin, nothing_yet
@@ -17,7 +19,7 @@ from hopscale.annealing.temperatures import beta_range
 from hopscale.engine.loop import Program
 from hopscale.kernels import LBP, Gibbs
 from hopscale.kernels.kernel import Kernel
-from hopscale.results.run import describe
+from hopscale.results.run import ConvergenceWarning, describe
 from hopscale.runs import arguments, host
 from hopscale.runs.host import Interrupted
 from hopscale.target import State, Target
@@ -56,6 +58,19 @@ class Optimum:
     seconds: float
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why there may easily be a better state, in a sentence; often none."""
+        resolution = abs(self.log_prob) * float(jnp.finfo(self.target.dtype).eps)
+        if resolution * self.betas[1] <= 1.0:
+            return ()
+        return (
+            f"The log-density is about {self.log_prob:.3g}, which {self.target.dtype.name} "
+            f"resolves to {resolution:.2g} only: states that differ by less are taken for equal. "
+            "Leave out a constant, or use double precision: "
+            "jax.config.update('jax_enable_x64', True).",
+        )
+
+    @property
     def found_after(self) -> float:
         """Seconds until the best state was found."""
         return float(self.history[np.argmax(self.history[:, 1] >= self.history[-1, 1]), 0])
@@ -73,6 +88,7 @@ class Optimum:
             "rounds": self.rounds,
             "steps": self.steps,
             "betas": list(self.betas),
+            "warnings": list(self.warnings),
             "x": self.x.tolist(),
         }
 
@@ -94,7 +110,8 @@ class Optimum:
             "rounds": f"{self.rounds:,} of {self.chains:,} chains, {self.steps:,} steps",
             "beta": f"from {self.betas[0]:.3g} to {self.betas[1]:.3g}",
         }
-        return tables.table(title, rows.items())
+        notes = [Text(f"! {sentence}", style="yellow") for sentence in self.warnings]
+        return Group(tables.table(title, rows.items()), *notes)
 
 
 def _written(x: np.ndarray) -> str:
@@ -159,7 +176,10 @@ def optimize(
             found,
             ".partial holds the best state so far",
         )
-    return job.result()
+    found = job.result()
+    if found.warnings:
+        warnings.warn("\n".join(found.warnings), ConvergenceWarning, stacklevel=2)
+    return found
 
 
 def _check_betas(betas: Any) -> None:

@@ -194,7 +194,9 @@ def optimize(
         check_writable(save, overwrite=False)
     shown = progress and not as_json
     try:
-        best = hs.optimize(found.target, seconds, chains=chains, key=seed, progress=shown)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", hs.ConvergenceWarning)  # printed with the result
+            best = hs.optimize(found.target, seconds, chains=chains, key=seed, progress=shown)
     except hs.Interrupted as stopped:
         _save(save, stopped.partial, found.names)
         raise

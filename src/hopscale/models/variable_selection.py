@@ -91,6 +91,7 @@ class VariableSelection(Target):
     y: Float[Array, " n"]
     log_prior: Float[Array, " sizes"]  # of sizes 0 ... K, and -inf beyond
     shrinkage: Float[Array, ""]  # g / (1 + g); 1 for slabs
+    unshrunk: Float[Array, ""]  # 1 / (1 + g); 0 for slabs
     penalty: Float[Array, ""]  # of each column, besides the determinant
     ridge: Float[Array, ""]
     slabs: bool = eqx.field(static=True)
@@ -122,16 +123,16 @@ class VariableSelection(Target):
         self.slabs = isinstance(prior, Slab)
         if isinstance(prior, Slab):
             number("variance", prior.variance, 0.0, np.inf, "()")
-            ridge, shrinkage = 1.0 / (n * prior.variance), 1.0
+            ridge, shrinkage, unshrunk = 1.0 / (n * prior.variance), 1.0, 0.0
             penalty = -0.5 * np.log(ridge)
         else:
             g = float(n) if prior.g is None else prior.g
             number("g", g, 0.0, np.inf, "()")
             # Without a ridge, columns that repeat others would divide by zero.
             ridge = 1e-5 if self.dtype == jnp.float32 else 1e-11
-            shrinkage, penalty = g / (1.0 + g), 0.5 * np.log1p(g)
-        self.ridge, self.shrinkage, self.penalty = (
-            jnp.asarray(value, self.dtype) for value in (ridge, shrinkage, penalty)
+            shrinkage, unshrunk, penalty = g / (1.0 + g), 1.0 / (1.0 + g), 0.5 * np.log1p(g)
+        self.ridge, self.shrinkage, self.unshrunk, self.penalty = (
+            jnp.asarray(value, self.dtype) for value in (ridge, shrinkage, unshrunk, penalty)
         )
 
     @property
@@ -252,7 +253,7 @@ class VariableSelection(Target):
 
     def _log_rss(self, rss):
         """(n - 1) / 2 times the log of what is not explained, after shrinkage."""
-        left = 1.0 - self.shrinkage * (1.0 - rss)
+        left = self.unshrunk + self.shrinkage * rss  # 1 - shrinkage (1 - rss) would lose digits
         tiny = jnp.finfo(self.dtype).eps
         return 0.5 * (self.y.size - 1) * jnp.log(jnp.maximum(left, tiny))
 

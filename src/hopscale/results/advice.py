@@ -4,13 +4,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hopscale.diagnostics import RHat
 from hopscale.kernels.gibbs import BlockGibbs, Gibbs
+from hopscale.kernels.kernel import ScaleRange
 from hopscale.kernels.swap import Swap
 from hopscale.target import Target
 from hopscale.targets.clamp import as_rbm
 from hopscale.targets.derived import Derived
 from hopscale.targets.log_density import LogDensity
-from hopscale.tune import Fixed
+from hopscale.tune import Fixed, Tuned
+from hopscale.tune.law import Law, acceptance, log_s_of
 
 if TYPE_CHECKING:
     from hopscale.results.run import Run
@@ -19,15 +22,17 @@ if TYPE_CHECKING:
 R_HAT = 1.01
 MEASURED_DRAWS = 10  # effective draws of each chain: enough to tell how its mean varies
 # The largest R-hat^2 - 1 that chance may explain, in units of what chance gives. On the paper's
-# targets it is 0.9 to 2.1 where chains mix and 5.7 or more where they do not: e, measured within
-# chains, is overestimated.
+# targets it is 0.6 to 2.1 where chains mix, most where they are worth few draws: e, measured within
+# them, is then overestimated.
 CHANCE = 2.5
 EFFECTIVE_DRAWS = 400  # of all chains together
 SCALE_DRIFT = 0.1  # the largest relative change allowed over the last half of warm-up
+MOVED_AWAY = 0.15  # of log R: a little more than the step from 2 to 1.75
 RATE_GAP = 0.05  # between the acceptance of the draws and the rate the tuner aimed at
 LOST_DIGITS = 0.02  # the largest rounding error allowed in a log-density
 ROUND_TRIPS = 100  # of all chains together
 REJECTED = 0.9  # of swaps between neighbouring levels
+EVEN = 0.1  # how near an even number a scale is if it nearly always changes as many sites
 SETTLED_DRAWS = 50  # effective draws of each chain: it has seen what it can reach
 TOO_FEW_DRAWS = 8  # entries of a trace: fewer say nothing
 STANDSTILL = 0.01  # an acceptance rate that counts as none
@@ -152,7 +157,10 @@ def _scale(run: "Run"):
     given = getattr(run.tuner, "rate", None)
     best = scales.rate if given is None else float(np.mean(np.asarray(given)))
     rate = best if given is not None else _found_rate(run, best)
-    scale, gap = float(np.mean(run.scale)), run.acceptance - rate
+    scale = float(np.mean(run.scale))
+    here = _rate_at(run, rate, scale, scales)
+    # The law is rough where R is small.
+    gap = abs(run.acceptance - here) - abs(here - rate)
     if scale <= scales.low * 1.01 and run.acceptance < best - 0.1:
         reason = "Even the smallest changes are refused: hs.compare(target) tries other kernels."
         if run.kernel.informed and run.target.ratios != "exact":
@@ -168,19 +176,38 @@ def _scale(run: "Run"):
         )
     drift = _drift(run.warmup_history.get("scale", np.zeros(0)))
     inside = scales.low * 1.01 < scale < scales.tuned_high * 0.99
-    if drift > SCALE_DRIFT or (inside and abs(gap) > RATE_GAP):
+    if drift > SCALE_DRIFT or (inside and gap > RATE_GAP):
         found = "was still moving" if drift > SCALE_DRIFT else "was not right yet"
         yield (
             f"The scale {found} when warm-up ended (it moved by {drift:.0%} over its last half; "
-            f"acceptance is {run.acceptance:.3f}, the tuner aimed at {rate:.3f}). Use a longer "
+            f"acceptance is {run.acceptance:.3f}, the tuner aimed at {here:.3f}). Use a longer "
             f"warm-up than {run.warmup:,} steps, {4 * run.warmup:,} say, or hs.Fixed(R)."
         )
 
 
+def _rate_at(run: "Run", rate: float, scale: float, scales: ScaleRange) -> float:
+    """The rate to expect of the draws, whose scale may be a little off that of warm-up.
+
+    `Tuned` keeps away from even numbers, which matters where R is small.
+    """
+    warm = _last_quarter(run.warmup_history.get("scale", np.zeros(0)))
+    tuned = isinstance(getattr(run.tuner, "inner", run.tuner), Tuned)
+    if not tuned or not warm.size:
+        return rate
+    rise = np.log(scale / warm.mean())
+    if abs(rise) > MOVED_AWAY:
+        return rate
+    return float(acceptance(log_s_of(rate) + Law.of(scales.rate).exponent * rise))
+
+
+def _last_quarter(history: np.ndarray) -> np.ndarray:
+    return history[-(len(history) // 4) :] if len(history) > 8 else history[:0]
+
+
 def _found_rate(run: "Run", best: float) -> float:
     """The acceptance rate at the end of warm-up, if the tuner found it itself."""
-    accept_prob = run.warmup_history.get("accept_prob", np.zeros(0))
-    return float(accept_prob[-(len(accept_prob) // 4) :].mean()) if len(accept_prob) > 8 else best
+    accept_prob = _last_quarter(run.warmup_history.get("accept_prob", np.zeros(0)))
+    return float(accept_prob.mean()) if accept_prob.size else best
 
 
 def _drift(history: np.ndarray) -> float:
@@ -224,16 +251,28 @@ def _disagreement(run: "Run", worst: "Statistic") -> str:
     found = f"R-hat of {worst.name} is {worst.r_hat:.{digits}g}, above {R_HAT}: "
     if run.tempering is not None:
         return found + "chains differ still. Draw longer: run.extend(draws)."
-    within = worst.ess
+    within = worst.r_hats[0].ess
     if within > SETTLED_DRAWS:
         return found + (
-            f"each chain is settled ({within:.0f} effective draws) around a mean of its own. The "
-            "target has modes that chains do not cross: use temper=hs.Tempering()."
+            f"each chain is settled ({within:.0f} effective draws) around a mean of its own. "
+            f"{_even(run)}The target has modes that chains do not cross: use temper=hs.Tempering()."
         )
     return found + (
         "chains have not forgotten where they started, and their means differ. Warm up and draw "
-        "longer; if R-hat stays, the target has modes that chains do not cross: use "
+        f"longer; if R-hat stays: {_even(run)}The target has modes that chains do not cross: use "
         "temper=hs.Tempering()."
+    )
+
+
+def _even(run: "Run") -> str:
+    """What to try first if nearly all steps change an even number of sites."""
+    scale = np.nan if run.scale is None else float(np.mean(run.scale))
+    even = 2.0 * np.round(0.5 * scale)
+    if not (even > 0 and abs(scale - even) < EVEN):
+        return ""
+    return (
+        f"R is {scale:.3g}, and steps of an even number of sites hardly change the parity of bits: "
+        "try scale=hs.Tuned() or an odd R. Or: "
     )
 
 
@@ -244,11 +283,14 @@ def disagrees(run: "Run", statistic: "Statistic") -> bool:
     therefore about $\sqrt{1 + 2 / e}$ when all is well: above 1.01 for chains worth fewer than 100
     draws, however many chains there are. Chance explains that much if warm-up was long enough to
     forget the start. e is measured within chains, so that chains with different means do not lower
-    it.
+    it; and for what each R-hat is of, since a chain may forget its place sooner than its spread.
     """
     forgotten = statistic.ess * min(1.0, run.warmup / run.num_draws) >= MEASURED_DRAWS
-    by_chance = forgotten and statistic.r_hat**2 - 1.0 <= CHANCE * 2.0 / statistic.ess
-    return statistic.r_hat > R_HAT and not by_chance
+
+    def by_chance(part: RHat) -> bool:
+        return forgotten and part.r_hat**2 - 1.0 <= CHANCE * 2.0 / part.ess
+
+    return any(part.r_hat > R_HAT and not by_chance(part) for part in statistic.r_hats)
 
 
 def chains_agree(run: "Run") -> bool:

@@ -60,13 +60,18 @@ class Statistic:
         """Effective sample size of all chains together: small if they disagree."""
         return diagnostics.mean_ess(self.trace, self.block, self.variance_by_chain)
 
-    @cached_property
+    @property
     def r_hat(self) -> float:
         """Rank-normalised split R-hat over all chains; NaN if nothing ever changed."""
+        return max(part.r_hat for part in self.r_hats)
+
+    @cached_property
+    def r_hats(self) -> tuple[diagnostics.RHat, diagnostics.RHat]:
+        """R-hat of where chains are, and of how far they spread from the median of all."""
         trace = self.trace
         while trace.size > RANKED_ENTRIES and trace.shape[1] >= 512:
             trace = average(trace[:, : trace.shape[1] // 2 * 2].T, 2).T
-        return diagnostics.r_hat(_without_rounding(trace))
+        return diagnostics.r_hats(_without_rounding(trace))
 
     def __repr__(self) -> str:
         shown = f"{self.name}: {self.mean:.6g} ± {self.error:.2g}, sd {self.sd:.4g}"

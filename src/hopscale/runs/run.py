@@ -76,7 +76,7 @@ def sample(
         devices: the JAX device to run on, such as `jax.devices("cpu")[0]`, or a list of devices of
             one platform, over which chains are divided evenly. None: JAX's default. The run is the
             same on any number of devices, bit for bit, except for large matrix products in the
-            density: their rounding depends on how many chains a device has.
+            density and for `VariableSelection`: rounding depends on how many chains a device has.
         progress: show a progress bar in a terminal or a notebook.
         chunk: steps before the host looks at the run again. None: about half a second's worth.
         sampler: another name for `kernel`.

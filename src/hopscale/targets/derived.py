@@ -11,8 +11,9 @@ from hopscale.target import Target
 class Derived(Target):
     """A target whose sites are those of `target`, or some of them.
 
-    The number of values, the precision and the kind of ratios are those of the inner target. A
-    subclass defines the shape of a state and the evaluation. `parts` are all targets it is made of.
+    The number of values and the precision are those of the inner target. Log-ratios are exact if
+    those of all parts are. A subclass defines the shape of a state and the evaluation. `parts` are
+    all targets it is made of.
     """
 
     target: eqx.AbstractVar[Target]
@@ -35,7 +36,8 @@ class Derived(Target):
 
     @property
     def ratios(self):
-        return "auto" if any(p.ratios == "auto" for p in self.parts) else self.target.ratios
+        found = {part.ratios for part in self.parts}
+        return next((kind for kind in ("auto", "gradient") if kind in found), "exact")
 
     def updates(self, ratios: bool) -> bool:
         return any(part.updates(ratios) for part in self.parts)

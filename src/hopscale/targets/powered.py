@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from hopscale.move import Move
 from hopscale.target import Evaluation, State, Target, as_parameter
 from hopscale.targets.derived import Derived, check_one_beta
-from hopscale.targets.sweep import PairSweep, Rule, Sweep
+from hopscale.targets.sweep import PairSweep, PottsSweep, Rule, SpinSweep, Sweep
 
 LEAST_BETA = 1e-30
 
@@ -57,7 +57,10 @@ class Powered(Derived):
 
     def sweep(self):
         inner = self.target.sweep()
-        return PoweredSweep(self, inner) if isinstance(inner, PairSweep) else None
+        # Not of a subclass: a tempered one has a beta of its own.
+        if isinstance(inner, PairSweep) and type(inner) in (SpinSweep, PottsSweep):
+            return PoweredSweep(self, inner)
+        return None
 
     def _log_prob(self, x: State):
         return self._beta * self.target._log_prob(x)

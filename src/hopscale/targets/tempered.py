@@ -103,11 +103,10 @@ class Tempered(Derived):
 
     def sweep(self):
         base, inner = self.base.sweep(), self.target.sweep()
-        if not isinstance(base, SpinSweep) or not isinstance(inner, SpinSweep):
+        # Not of a subclass: one that is tempered itself has more to it than a graph and a field.
+        if type(base) is not SpinSweep or type(inner) is not SpinSweep:
             return None
-        if base.graph.neighbour.size or type(base) is not type(inner):
-            return None  # the base has pairs, or one of them is tempered itself
-        return TemperedSweep(self, base, inner)
+        return None if base.graph.neighbour.size else TemperedSweep(self, base, inner)
 
     def _log_prob(self, x: State):
         return self._mix(self.base._log_prob(x), self.target._log_prob(x))
