@@ -254,25 +254,25 @@ def _disagreement(run: "Run", worst: "Statistic") -> str:
     within = worst.r_hats[0].ess
     if within > SETTLED_DRAWS:
         return found + (
-            f"each chain is settled ({within:.0f} effective draws) around a mean of its own. "
-            f"{_even(run)}The target has modes that chains do not cross: use temper=hs.Tempering()."
+            f"each chain is settled ({within:.0f} effective draws) around a mean of its own. The "
+            f"target has modes that chains do not cross: use temper=hs.Tempering().{_even(run)}"
         )
     return found + (
         "chains have not forgotten where they started, and their means differ. Warm up and draw "
-        f"longer; if R-hat stays: {_even(run)}The target has modes that chains do not cross: use "
-        "temper=hs.Tempering()."
+        "longer; if R-hat stays, the target has modes that chains do not cross: use "
+        f"temper=hs.Tempering().{_even(run)}"
     )
 
 
 def _even(run: "Run") -> str:
-    """What to try first if nearly all steps change an even number of sites."""
+    """Another reason, if nearly all steps change an even number of sites."""
     scale = np.nan if run.scale is None else float(np.mean(run.scale))
     even = 2.0 * np.round(0.5 * scale)
     if not (even > 0 and abs(scale - even) < EVEN):
         return ""
     return (
-        f"R is {scale:.3g}, and steps of an even number of sites hardly change the parity of bits: "
-        "try scale=hs.Tuned() or an odd R. Or: "
+        f" Or the reason is that R is {scale:.3g}: steps of an even number of sites hardly change "
+        "the parity of bits. Try an odd R first, or scale=hs.Tuned()."
     )
 
 
