@@ -37,11 +37,15 @@ __all__ = ["DiscreteInfo", "DiscreteState", "gwg", "lbp", "rwm", "scale_adaptati
 
 
 class DiscreteState(NamedTuple):
-    """A position, its log-density, and the log-ratios of its neighbours (None for `rwm`)."""
+    """A position, its log-density, and the log-ratios of its neighbours (None for `rwm`).
+
+    `cache` is what else the target keeps of its evaluation.
+    """
 
     position: Any
     logdensity: Float[Array, ""]
     log_ratios: Float[Array, "..."] | None
+    cache: Any = None
 
 
 class DiscreteInfo(NamedTuple):
@@ -189,7 +193,7 @@ def _algorithm(kernel: Kernel, logdensity_fn, scale, num_states: Any, ratios: st
         target = layout.target(logdensity_fn, num_states, ratios)
         here = ChainState(
             x=layout.ravel(state.position).astype(target.state_dtype),
-            evaluation=Evaluation(log_prob=state.logdensity, log_ratios=state.log_ratios),
+            evaluation=Evaluation(state.logdensity, state.log_ratios, state.cache),
         )
         there, info = kernel.step(_typed(rng_key), target, here, jnp.asarray(scale, target.dtype))
         return _state(layout, there), _info(layout, info)
@@ -266,6 +270,7 @@ def _state(layout: Layout, state: ChainState) -> DiscreteState:
         position=layout.unravel(state.x, layout.dtypes),
         logdensity=state.log_prob,
         log_ratios=state.log_ratios,
+        cache=state.evaluation.cache,
     )
 
 
