@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 import hopscale as hs
+from hopscale.graphs import colouring
 from hopscale.graphs.colouring import colour
 from hopscale.graphs.graph import make_graph, read_pairs
 
@@ -183,8 +184,20 @@ def test_neighbours_differ_in_colour(name):
     colours = colour(np.asarray(graph.start), np.asarray(graph.neighbour))
     assert np.all(colours[pairs.i] != colours[pairs.j])
     assert colours.max() < most
-    blocks = np.asarray(graph.blocks)
-    assert sorted(blocks[blocks < pairs.num_sites]) == list(range(pairs.num_sites))
+
+
+def test_colouring_looks_at_each_pair_twice(monkeypatch):
+    """Where every site has its own colour, rounds that look at all pairs take minutes."""
+    looked, rows_of = [], colouring._rows
+
+    def rows(*given):
+        looked.append(rows_of(*given))
+        return looked[-1]
+
+    monkeypatch.setattr(colouring, "_rows", rows)
+    graph = make_graph(read_pairs(np.ones((40, 40)) - np.eye(40)))
+    assert graph.blocks.shape == (40, 1)
+    assert sum(entries.size for _, entries in looked) == graph.neighbour.size == 40 * 39
 
 
 FULL = UPPER + 2 * UPPER.T

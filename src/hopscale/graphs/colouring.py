@@ -44,15 +44,19 @@ def _greedy(start: np.ndarray, neighbour: np.ndarray) -> Int[np.ndarray, " n"]:
     n, degrees = len(start) - 1, np.diff(start)
     rank = np.empty(n, np.int64)
     rank[np.lexsort((np.random.default_rng(0).random(n), degrees))] = np.arange(n)
+    rows = np.repeat(np.arange(n), degrees)
+    ahead = np.bincount(rows, rank[neighbour] > rank[rows], minlength=n).astype(np.int64)
     colours = np.full(n, -1, np.int32)
-    left = np.arange(n)
-    while left.size:
-        rows, entries = _rows(start, left)
-        ahead = (colours[neighbour[entries]] < 0) & (rank[neighbour[entries]] > rank[left[rows]])
-        now = left[np.bincount(rows, ahead, minlength=len(left)) == 0]
+    now = np.flatnonzero(ahead == 0)
+    while now.size:
         rows, entries = _rows(start, now)
-        colours[now] = _smallest_free(rows, colours[neighbour[entries]], len(now))
-        left = left[colours[left] < 0]
+        others = neighbour[entries]
+        colours[now] = _smallest_free(rows, colours[others], len(now))
+        # Only these sites' neighbours have one less ahead, so that all rounds together look at each
+        # pair twice.
+        waiting = others[colours[others] < 0]
+        np.subtract.at(ahead, waiting, 1)
+        now = np.unique(waiting[ahead[waiting] == 0])
     return colours
 
 
