@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,13 +25,13 @@ class Emulated:
     """
 
     def __init__(self, folder: Path, shape: tuple[int, int], wide: bool = True, changes=()):
-        compiler = shutil.which(os.environ.get("CXX", "g++"))
-        if compiler is None:
-            pytest.skip("no C++ compiler")
+        compiler = shlex.split(os.environ.get("CXX", "g++"))
+        if shutil.which(compiler[0]) is None:
+            pytest.skip(f"no C++ compiler: {compiler[0]} is not to be found")
         texts = {file.name: file.read_text() for file in cuda.FOLDER.glob("*.cu*")}
         texts |= {file.name: file.read_text() for file in HERE.iterdir()}
         for old, new in changes:
-            name = next(name for name, text in texts.items() if old in text)
+            name, *_ = (name for name, text in sorted(texts.items()) if old in text)
             texts[name] = texts[name].replace(old, new, 1)
         for name, text in texts.items():
             (folder / name).write_text(text)
@@ -40,7 +41,7 @@ class Emulated:
         built = folder / "residual.so"
         include = ["-I", str(folder)]
         source = str(folder / "residual.cc")
-        command = [compiler, *FLAGS, *defined, *include, source, "-o", str(built)]
+        command = [*compiler, *FLAGS, *defined, *include, source, "-o", str(built)]
         subprocess.run(command, check=True)
         self.library = ctypes.CDLL(str(built))
         self.library.run.restype = ctypes.c_bool

@@ -173,6 +173,16 @@ def alarms(target, kernel, keys: int, **settings) -> int:
     return sum(bool(run.warnings) for run in runs)
 
 
+def test_few_chains_that_mix_are_no_alarm():
+    """With two chains R-hat varies much more by chance than with a hundred."""
+    target = hs.Ising(RNG.uniform(-0.3, 0.3, size=(6, 6)), 0.15)
+    keys, steps = list(range(20)), 3_000
+    runs = hs.sample_many(
+        target, hs.RWM(), keys=keys, chains=2, warmup=steps, draws=steps, progress=False
+    )
+    assert not any("R-hat" in sentence for run in runs for sentence in run.warnings)
+
+
 def test_a_scale_kept_off_an_even_number_is_no_alarm():
     """The frozen scale is 1.75, where warm-up was at 2: acceptance is another, as it should be."""
     settings = {"chains": 100, "warmup": 2_000, "draws": 1_000}
@@ -189,6 +199,10 @@ def test_parity_is_named_where_a_scale_is_even():
     kernel = hs.LBP(lengths="paper")
     said = warned(hs.Bernoulli(np.full(6, 0.4)), kernel, scale=hs.Fixed(2), chains=20, draws=500)
     assert any("an even number of sites hardly change the parity" in one for one in said)
+    potts = hs.Potts([(0, 1, 4.0), (1, 2, 4.0), (2, 3, 4.0), (3, 0, 4.0)], num_states=3)
+    said = warned(potts, hs.LBP(), scale=hs.Fixed(2), chains=20)  # categories have no parity
+    assert any("R-hat" in one for one in said)
+    assert not any("parity" in one for one in said)
     said = warned(hs.LogDensity(modes, (12,)), hs.LBP(), scale=hs.Fixed(3), chains=20)
     assert any("R-hat" in one for one in said)
     assert not any("parity" in one for one in said)

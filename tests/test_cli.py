@@ -353,6 +353,8 @@ def test_a_terminal_without_some_characters_is_no_error():
         ("Use hs.Gibbs(order='auto', rule='metropolis', sweeps=1): 3", "--rule metropolis: 3"),
         ("hs.LBP(balance='sqrt', path='same')", "--sampler lbp --balance sqrt --path same"),
         ("hs.Gibbs(order=order, sweeps=1)", "hs.Gibbs(order=order, sweeps=1)"),
+        ("Try an odd R first, or scale=hs.Tuned().", "or leave --scale out."),
+        ('Use hs.LogDensity(..., ratios="exact"), 200 evaluations', "Use --ratios exact, 200"),
     ],
 )
 def test_advice_is_in_the_words_of_commands(said, words):

@@ -48,7 +48,6 @@ def test_numbers_are_those_of_arviz(name, arviz):
     trace = traces()[name]
     for ours, theirs in [
         (diagnostics.r_hat, arviz._rhat_rank),
-        (diagnostics.bulk_ess, arviz._ess_bulk),
         (diagnostics.mean_ess, arviz._ess_mean),
         (diagnostics.mcse_mean, arviz._mcse_mean),
     ]:
@@ -63,7 +62,6 @@ def test_one_chain_is_compared_with_itself(arviz):
         folded = np.abs(halves - np.median(halves))
         expected = max(arviz._rhat(arviz._z_scale(a)) for a in (halves, folded))
         assert diagnostics.r_hat(trace) == pytest.approx(expected, rel=1e-6)
-        assert diagnostics.bulk_ess(trace) == pytest.approx(arviz._ess_bulk(trace), rel=1e-6)
         assert diagnostics.mean_ess(trace) == pytest.approx(arviz._ess_mean(trace), rel=1e-6)
         assert diagnostics.mcse_mean(trace) == pytest.approx(arviz._mcse_mean(trace), rel=1e-6)
     drifting = autoregressive(0.0, 1, 1000) + np.linspace(0, 3, 1000)
@@ -83,7 +81,6 @@ def test_stuck_chains_never_look_converged():
     stuck = np.repeat([[0.1], [0.1], [0.1]], 100, axis=1)
     everything = (
         diagnostics.r_hat,
-        diagnostics.bulk_ess,
         diagnostics.mean_ess,
         diagnostics.mcse_mean,
     )
@@ -91,7 +88,6 @@ def test_stuck_chains_never_look_converged():
         assert np.isnan(number(stuck)), number.__name__
     apart = stuck + np.array([[0.0], [1.0], [2.0]])
     assert diagnostics.r_hat(apart) == np.inf
-    assert diagnostics.bulk_ess(apart) == pytest.approx(3, abs=0.5)
     # Each chain jumps once, in the middle: no half moves, and all halves agree in spread.
     assert diagnostics.r_hat(np.repeat([[0.0, 1.0]] * 4, 50, axis=1)) == np.inf
     # One chain that moves is not enough.
@@ -117,7 +113,6 @@ def test_what_is_not_finite_says_nothing(value):
 def test_short_traces_say_nothing():
     for n in range(4):
         assert np.isnan(diagnostics.r_hat(np.arange(2.0 * n).reshape(2, n)))
-        assert np.isnan(diagnostics.bulk_ess(np.arange(2.0 * n).reshape(2, n)))
     with pytest.raises(ValueError, match=r"shape \(chains, n\)"):
         diagnostics.r_hat(np.arange(10.0))
 

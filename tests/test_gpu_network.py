@@ -117,6 +117,14 @@ BROKEN = {
         "slopes_of(7 + 2 * block));\n    meet();",
         "slopes_of(7 + 2 * block));",
     ),
+    "nobody waits for features": (
+        "features(maps_b, bits, thread);\n  meet();",
+        "features(maps_b, bits, thread);",
+    ),
+    "features make room while they are read": (
+        "meet();  // all have read the features, which make room",
+        "",
+    ),
     "a member alone frees weights": (
         "WORKERS / 32 * CLUSTER);",
         "WORKERS / 32);",

@@ -105,6 +105,7 @@ def test_the_best_state_is_shown_and_saved(tmp_path):
     assert sum(x[i] != x[j] for i, j in ((0, 1), (1, 2), (0, 2), (2, 3))) == 3
     again = RUN.invoke(cli.app, [*command, "--save", str(table)])
     assert isinstance(again.exception, FileExistsError)
+    assert RUN.invoke(cli.app, [*command, "--save", str(table), "--overwrite"]).exit_code == 0
     found = json.loads(RUN.invoke(cli.app, [*command, "--json"]).output)
     assert (found["log_prob"], found["names"], found["interrupted"]) == (3.0, [0, 1, 2, 9], False)
 
@@ -117,6 +118,41 @@ def test_a_header_that_might_be_an_edge_is_said_to_be_one(tmp_path, capsys):
     file.write_text("3 2\n1 2 -1\n2 3 1\n")
     problem.read(file)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            "g.txt",
+            "5 6\n1 2 1\n2 3 1\n1 3 1\n",
+            "'5 6', has no weight.*there are 3: is the file whole",
+        ),
+        ("g.txt", "99999999999 1\n1 2\n", "at most 1,000,000,000 can be read"),
+        (
+            "m.mtx",
+            "%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 1\n2 1 0.5\n",
+            "skew-symmetric: w_ij and w_ji cancel",
+        ),
+    ],
+)
+def test_files_that_would_be_misread_are_refused(tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=words):
+        load_problem(tmp_path / name, None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("1 0\n", 1),  # an edge alone is no header
+        ("p edge 5 5\ne 5 4\ne 1 2\ne 1 3\ne 2 3\ne 2 4\n", 5),  # it has one already
+        ("1 2\n2 3\n3 1 5\n", 3),
+    ],
+)
+def test_an_edge_is_not_taken_for_a_header(tmp_path, text, pairs):
+    (tmp_path / "edges.txt").write_text(text)
+    assert problem.read(tmp_path / "edges.txt").weight.size == pairs
 
 
 @pytest.mark.parametrize(

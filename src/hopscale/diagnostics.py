@@ -114,21 +114,6 @@ def r_hats(trace: Float[np.ndarray, "chains n"]) -> tuple[RHat, RHat]:
     return of_ranks, _between_within(_scores(distances[nearest]), order[nearest], halves.shape)
 
 
-def bulk_ess(trace: Float[np.ndarray, "chains n"]) -> float:
-    """Effective sample size of the rank-normalised values, for all chains together.
-
-    It counts entries of the trace. It is the standard measure of how far R-hat and quantiles can be
-    relied on (Vehtari et al. 2021). NaN if the trace is uninformative, as in `r_hat`.
-    """
-    if not _says_something(trace):
-        return float("nan")
-    halves = _halves(trace)
-    order = np.argsort(halves, axis=None)
-    scores = np.empty(halves.size)
-    scores[order] = _scores(halves.reshape(-1)[order])
-    return _effective(scores.reshape(halves.shape))[0]
-
-
 def mean_ess(
     trace: Float[np.ndarray, "chains n"],
     block: int = 1,

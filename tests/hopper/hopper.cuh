@@ -3,8 +3,9 @@
 //
 // The threads of a cluster take turns, in an order drawn at random. What a GPU may do later is done
 // at a random time: copies arrive at any moment, products are computed when they are committed or
-// only when they are waited for. So what works by luck on a GPU fails here for some seeds. Shared
-// memory is NaN until it is written.
+// only when they are waited for. Shared memory is NaN until it is written. It is an error if warps
+// write and read the same place of it, by the functions below, without a meeting in between. What
+// kernels read and write by pointers is not looked at.
 //
 // With WIDE, numbers that are stored as bfloat16 keep the digits that it drops: what differs from an
 // exact computation is then no rounding.
@@ -78,8 +79,15 @@ struct Barrier {
   }
 };
 
+// Who used two bytes of shared memory last, and before which meeting.
+struct Used {
+  u32 written = 0, read = 0;  // the number of the meeting to come, from 1 on
+  u32 writer = 0, readers = 0;  // a warp; a bit for each
+};
+
 struct Block {
   std::vector<char> memory;
+  std::vector<Used> used;
   std::vector<float> wide;  // what is stored in each two bytes
   std::map<u32, Barrier> barriers;
   Meeting all, workers;
@@ -165,6 +173,24 @@ inline void write(Block& block, u32 place, const void* from, u32 bytes) {
   }
 }
 
+inline Used& used(u32 place) { return block().used[place / 2]; }
+inline void note_write(u32 place, u32 bytes) {
+  const u32 warp = machine.now->number / 32, meeting = block().workers.turn + 1;
+  for (u32 at = place; at < place + bytes; at += 2) {
+    Used& here = used(at);
+    if (here.read == meeting && (here.readers & ~(1u << warp))) fail("written where others read");
+    if (here.written == meeting && here.writer != warp) fail("written where others write");
+    here.written = meeting, here.writer = warp;
+  }
+}
+inline void note_read(u32 place) {
+  const u32 warp = machine.now->number / 32, meeting = block().workers.turn + 1;
+  Used& here = used(place);
+  if (here.written == meeting && here.writer != warp) fail("read where others write");
+  if (here.read != meeting) here.read = meeting, here.readers = 0;
+  here.readers |= 1u << warp;
+}
+
 inline void deliver(const Copy& copy) {
   const u32 offset = (copy.to & ((1u << MEMBER) - 1)) - BASE;
   for (u32 member = 0; member < machine.blocks.size(); ++member) {
@@ -183,7 +209,9 @@ struct Matrix {
       : start((d & 0x3fff) << 4), columns((d >> 16 & 0x3fff) << 4), rows((d >> 32 & 0x3fff) << 4) {}
   float at(u32 row, u32 column) const {
     const u32 at = start + column / 8 * columns + row / 8 * rows + row % 8 * 16 + column % 8 * 2;
-    return block().wide[place(at | machine.now->member << MEMBER, 2) / 2];
+    const u32 from = place(at | machine.now->member << MEMBER, 2);
+    note_read(from);
+    return block().wide[from / 2];
   }
 };
 
@@ -236,6 +264,7 @@ inline void run_cluster(u32 first_block, u32 members, u32 threads, u32 shared) {
     Block& block = machine.blocks[member];
     block.memory.assign(shared, '\xff');
     block.wide.assign(shared / 2, NAN);
+    block.used.assign(shared / 2, Used());
     block.all = {threads}, block.workers = {128};
     block.warps.assign(threads / 32, {32});
     for (u32 number = 0; number < threads; ++number) {
@@ -307,6 +336,7 @@ inline u32 address(const void* p) {
 inline void store_word(u32 at, u32 value) {
   using namespace emulated;
   const u32 to = place(at, 4);
+  note_write(to, 4);
   write(block(), to, &value, 4);
 #ifdef WIDE
   if (value != 0 && value == machine.packed_word)
@@ -314,8 +344,9 @@ inline void store_word(u32 at, u32 value) {
 #endif
 }
 inline void store_words(u32 at, u32 a, u32 b, u32 c, u32 d) {
-  const u32 words[] = {a, b, c, d};
-  emulated::write(emulated::block(), emulated::place(at, 16), words, 16);
+  const u32 words[] = {a, b, c, d}, to = emulated::place(at, 16);
+  emulated::note_write(to, 16);
+  emulated::write(emulated::block(), to, words, 16);
 }
 
 inline void barrier_init(u32 at, u32 count) {

@@ -3,6 +3,7 @@
 import dataclasses
 import time
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -101,6 +102,10 @@ class Optimum:
         return tables.html(self)
 
     def __rich__(self) -> Group:
+        return self.shown()
+
+    def shown(self, words: Callable[[str], str] = str) -> Group:
+        """The result as a table, with its warnings put in other words by this function."""
         shape = " x ".join(map(str, self.target.shape))
         title = f"The best of {type(self.target).__name__} ({shape}) by {describe(self.kernel)}"
         rows = {
@@ -110,7 +115,7 @@ class Optimum:
             "rounds": f"{self.rounds:,} of {self.chains:,} chains, {self.steps:,} steps",
             "beta": f"from {self.betas[0]:.3g} to {self.betas[1]:.3g}",
         }
-        notes = [Text(f"! {sentence}", style="yellow") for sentence in self.warnings]
+        notes = [Text(f"! {words(sentence)}", style="yellow") for sentence in self.warnings]
         return Group(tables.table(title, rows.items()), *notes)
 
 

@@ -4,6 +4,7 @@ Other packages add commands through an entry point in the group `hopscale.comman
 that receives the application. The reproduction of the paper does so.
 """
 
+import contextlib
 import os
 import sys
 import traceback
@@ -61,8 +62,9 @@ def main() -> None:
 
 def _leave_at_once() -> None:
     """End the process; XLA crashes in the usual way out if Ctrl-C came while it compiled."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
     os._exit(STOPPED)
 
 

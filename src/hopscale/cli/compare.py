@@ -85,7 +85,9 @@ def find_target(
     )  # fmt: skip
     for name in options:
         if what not in OPTIONS[name]:
-            raise ValueError(f"--{name} is an option of {' and '.join(OPTIONS[name])}, not {what}.")
+            *others, last = OPTIONS[name]
+            listed = f"{', '.join(others)} and {last}" if others else last
+            raise ValueError(f"--{name} is an option of {listed}, not of {what}.")
     if what in SIZES:
         number = SIZES[what] if size is None else size
         return Found(getattr(hs.paper, what)(number, config=config or "C2", key=seed))
@@ -142,10 +144,16 @@ def of_a_target(act: Callable) -> Callable:
 
     def show(result: Any, found: Found, as_json: bool, interrupted: bool) -> None:
         if as_json:
-            names = {} if found.names is None else {"names": found.names.tolist()}
-            print(json.dumps(as_plain({**result.summary(), **names, "interrupted": interrupted})))
+            summary = {**result.summary(), "interrupted": interrupted}
+            if "sentence" in summary:
+                summary["sentence"] = for_commands(summary["sentence"])
+            if "warnings" in summary:
+                summary["warnings"] = [for_commands(said) for said in summary["warnings"]]
+            if found.names is not None:
+                summary["names"] = found.names.tolist()
+            print(json.dumps(as_plain(summary)))
         else:
-            console().print(result.shown(for_commands) if hasattr(result, "shown") else result)
+            console().print(result.shown(for_commands))
 
     return with_options(command, where, own)
 
@@ -180,6 +188,9 @@ def optimize(
     save: Annotated[
         Path | None, typer.Option(help="write the state to this table: site, value")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace the --save file if it exists")
+    ] = False,
     as_json: AsJson = False,
     progress: Annotated[bool, typer.Option(help="show a progress bar")] = True,
 ):
@@ -191,7 +202,7 @@ def optimize(
     from hopscale.disk.files import check_writable
 
     if save is not None:
-        check_writable(save, overwrite=False)
+        check_writable(save, overwrite)
     shown = progress and not as_json
     try:
         with warnings.catch_warnings():

@@ -140,7 +140,8 @@ def evaluate(
         if warning:
             print(f"hopscale: {warning}", file=sys.stderr)
     if stopped is not None:
-        goes_on = "; the same command goes on" if resume else ""
+        stored = resume and found.path.with_name(EVALUATION).exists()
+        goes_on = "; the same command goes on" if stored else ""
         print(f"hopscale: {_progress(estimate, sides, repeats)}{goes_on}", file=sys.stderr)
         raise typer.Exit(130) from stopped
 

@@ -9,6 +9,7 @@ import numpy as np
 KINDS = ("ising", "maxcut", "qubo")
 QUBO_FILES = (".qubo", ".coo")
 MATRIX_MARKET = b"%%MatrixMarket"
+MOST_NODES = 10**9
 
 
 class Problem(NamedTuple):
@@ -84,6 +85,8 @@ def _matrix_market(path: Path) -> Problem:
         raise ValueError(f"{path} must hold a square matrix; it has shape {found.shape}.")
     if np.iscomplexobj(found.data):
         raise ValueError(f"{path} must hold real numbers; it has complex ones.")
+    if found.nnz and abs(found + found.T).nnz == 0:
+        raise ValueError(f"{path} is skew-symmetric: w_ij and w_ji cancel in each pair.")
     if abs(found - found.T).nnz == 0:
         found = sparse.coo_array(sparse.triu(found))  # each pair once
     return Problem(found.row, found.col, found.data.astype(float), np.arange(1, found.shape[0] + 1))
@@ -95,15 +98,16 @@ def _edges(path: Path) -> Problem:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file: {error}.") from error
-    rows, nodes = [], 0
+    rows, nodes, dimacs = [], 0, False
     for number, line in enumerate(text.splitlines(), 1):
         words = line.replace(",", " ").split()
         if not words or words[0][0] in "#%" or words[0] == "c":
             continue
         if words[0] == "p":
-            nodes = _nodes_of_dimacs(words)
+            nodes, dimacs = _nodes_of_dimacs(words), True
             continue
-        words = words[1:] if words[0] in ("e", "a") else words  # DIMACS
+        if words[0] in ("e", "a"):
+            words, dimacs = words[1:], True
         try:
             rows.append(_edge(words))
         except ValueError as error:
@@ -113,7 +117,7 @@ def _edges(path: Path) -> Problem:
             ) from None
     if not rows:
         raise ValueError(f"{path} has no edges: lines such as '0 1 -0.5'.")
-    if _has_header(rows):
+    if not dimacs and _has_header(path, rows):
         nodes, edges, _ = rows.pop(0)
         if all(np.isnan(weight) for _, _, weight in rows):  # it might be an edge
             print(
@@ -122,6 +126,8 @@ def _edges(path: Path) -> Problem:
             )
     i, j, weight = (np.array(column) for column in zip(*rows, strict=True))
     names = np.unique(np.concatenate([i, j]))
+    if nodes > MOST_NODES:
+        raise ValueError(f"{path} has {nodes:,} nodes; at most {MOST_NODES:,} can be read.")
     if nodes and names[0] >= 0 and names[-1] <= nodes:  # those without an edge too
         first = int(names[0] > 0)
         names = np.arange(first, max(nodes + first, names[-1] + 1))
@@ -152,8 +158,17 @@ def _edge(words: list[str]) -> tuple[int, int, float]:
     raise ValueError(f", where {words[2]!r} is no weight")
 
 
-def _has_header(rows: list) -> bool:
+def _has_header(path: Path, rows: list) -> bool:
     """Whether the first line gives the numbers of nodes and edges, as in the G-set."""
     nodes, edges, weight = rows[0]
     others = rows[1:]
-    return np.isnan(weight) and len(others) == edges and all(max(r[:2]) <= nodes for r in others)
+    if not others or not np.isnan(weight):
+        return False
+    if len(others) == edges and all(max(row[:2]) <= nodes for row in others):
+        return True
+    if not any(np.isnan(weight) for _, _, weight in others):  # the first line alone has none
+        raise ValueError(
+            f"the first line of {path}, '{nodes} {edges}', has no weight, and is not the number of "
+            f"nodes and of edges, of which there are {len(others):,}: is the file whole?"
+        )
+    return False

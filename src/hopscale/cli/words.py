@@ -10,10 +10,13 @@ WORDS = {
     "Start them elsewhere (init=), fix": "Start them elsewhere (from Python, init=), fix",
     "hs.Fixed(R)": "--scale R",
     "hs.sample chooses": "--sampler auto chooses",
-    'ratios="exact"': "--ratios exact",
+    'Use hs.LogDensity(..., ratios="exact")': "Use --ratios exact",
+    'try ratios="exact"': "try --ratios exact",
+    "or scale=hs.Tuned()": "or leave --scale out",
+    "jax.config.update('jax_enable_x64', True)": "the environment variable JAX_ENABLE_X64=1",
     "hs.compare(target)": "hopscale compare",
 }
-SETTINGS = ("balance", "path", "repeats", "rule")  # of kernels, that have an option
+SETTINGS = ("balance", "path", "repeats", "rule", "lengths")  # of kernels, that have an option
 DEFAULTS = ("order='auto'", "sweeps=1")
 
 

@@ -257,7 +257,8 @@ def _fitting(arrays: Mapping[str, np.ndarray], name: str, like: Any, source: Any
         came = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
         raise FileError(
             f"{source} does not fit: at {name} it has {came}, and "
-            f"{needed.dtype}{list(needed.shape)} is needed."
+            f"{needed.dtype}{list(needed.shape)} is needed. It may be of another version of "
+            "hopscale."
         )
     if _is_key(like):
         return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 R_HAT = 1.01
 MEASURED_DRAWS = 10  # effective draws of each chain: enough to tell how its mean varies
-# The largest R-hat^2 - 1 that chance may explain, in units of what chance gives. On the paper's
-# targets it is 0.6 to 2.1 where chains mix, most where they are worth few draws: e, measured within
-# them, is then overestimated.
-CHANCE = 2.5
+# How much what chains are worth, measured within them, may be overestimated. On the paper's targets
+# R-hat^2 - 1 is 0.6 to 2.1 times what it should be by chance where chains mix, most where they are
+# worth few draws.
+OVERESTIMATED = 2.0
+RARE = 1e-3  # the probability of a larger R-hat by chance
 EFFECTIVE_DRAWS = 400  # of all chains together
 SCALE_DRIFT = 0.1  # the largest relative change allowed over the last half of warm-up
 MOVED_AWAY = 0.15  # of log R: a little more than the step from 2 to 1.75
@@ -61,9 +62,8 @@ def _fixed_sum(run: "Run") -> str:
     """What to do if nothing is accepted because the number of ones may not change."""
     ones = np.asarray(run.last).reshape(run.chains, -1).sum(axis=1)
     inside = 0 < ones[0] < run.target.num_sites
-    swaps = isinstance(getattr(run.kernel, "kernel", run.kernel), Swap)
     moves = run.acceptance > STANDSTILL or np.ptp(ones)
-    if run.target.num_states != 2 or moves or swaps or not inside:
+    if run.target.num_states != 2 or moves or _swaps(run) or not inside:
         return ""
     every = "All chains end" if run.chains > 1 else "The chain ends"
     number = "a single one" if ones[0] == 1 else f"{ones[0]:,} ones"
@@ -82,12 +82,16 @@ def _invalid(run: "Run"):
 
 
 def _never_proposed(run: "Run"):
-    if run.undefined:
+    if run.undefined and not run.invalid and not _swaps(run):
         yield (
-            f"{run.undefined:,} states one site away from where the chains ended have a "
-            "log-density of NaN or +inf. They were taken to be impossible, and never proposed: "
-            "mend the density, or return -inf where it is zero."
+            f"One site away from where the {run.chains:,} chains ended, the log-density is NaN or "
+            f"+inf {run.undefined:,} times. Such states were taken to be impossible and never "
+            "proposed: mend the density, or return -inf where it is zero."
         )
+
+
+def _swaps(run: "Run") -> bool:
+    return isinstance(getattr(run.kernel, "kernel", run.kernel), Swap)
 
 
 def _undefined(run: "Run"):
@@ -251,14 +255,16 @@ def _disagreement(run: "Run", worst: "Statistic") -> str:
     found = f"R-hat of {worst.name} is {worst.r_hat:.{digits}g}, above {R_HAT}: "
     if run.tempering is not None:
         return found + "chains differ still. Draw longer: run.extend(draws)."
-    within = worst.r_hats[0].ess
+    of_place, of_spread = worst.r_hats
+    what = "mean" if of_place.r_hat >= of_spread.r_hat else "spread"
+    within = max(of_place, of_spread, key=lambda part: part.r_hat).ess * worst.block
     if within > SETTLED_DRAWS:
         return found + (
-            f"each chain is settled ({within:.0f} effective draws) around a mean of its own. The "
+            f"each chain is settled ({within:.0f} effective draws), with a {what} of its own. The "
             f"target has modes that chains do not cross: use temper=hs.Tempering().{_even(run)}"
         )
     return found + (
-        "chains have not forgotten where they started, and their means differ. Warm up and draw "
+        f"chains have not forgotten where they started, and their {what}s differ. Warm up and draw "
         "longer; if R-hat stays, the target has modes that chains do not cross: use "
         f"temper=hs.Tempering().{_even(run)}"
     )
@@ -268,7 +274,8 @@ def _even(run: "Run") -> str:
     """Another reason, if nearly all steps change an even number of sites."""
     scale = np.nan if run.scale is None else float(np.mean(run.scale))
     even = 2.0 * np.round(0.5 * scale)
-    if not (even > 0 and abs(scale - even) < EVEN):
+    of_bits = run.target.num_states == 2 and not _swaps(run)
+    if not (of_bits and even > 0 and abs(scale - even) < EVEN):
         return ""
     return (
         f" Or the reason is that R is {scale:.3g}: steps of an even number of sites hardly change "
@@ -281,14 +288,21 @@ def disagrees(run: "Run", statistic: "Statistic") -> bool:
 
     The means of half-chains, worth e / 2 draws each, vary by 2 / e of the variance. R-hat is
     therefore about $\sqrt{1 + 2 / e}$ when all is well: above 1.01 for chains worth fewer than 100
-    draws, however many chains there are. Chance explains that much if warm-up was long enough to
-    forget the start. e is measured within chains, so that chains with different means do not lower
-    it; and for what each R-hat is of, since a chain may forget its place sooner than its spread.
+    draws, however many chains there are, and at times more if these are few. Chance explains that
+    much if warm-up was long enough to forget the start. e is measured within chains, so that chains
+    with different means do not lower it; and for what each R-hat is of, since a chain may forget
+    its place sooner than its spread.
     """
+    from scipy.special import chdtri  # SciPy is slow to import
+
     forgotten = statistic.ess * min(1.0, run.warmup / run.num_draws) >= MEASURED_DRAWS
 
+    # The variance of the means of m half-chains has a chi-square distribution.
+    others = 2 * run.chains - 1
+    most = OVERESTIMATED * float(chdtri(others, RARE)) / others
+
     def by_chance(part: RHat) -> bool:
-        return forgotten and part.r_hat**2 - 1.0 <= CHANCE * 2.0 / part.ess
+        return forgotten and part.r_hat**2 - 1.0 <= most * 2.0 / part.ess
 
     return any(part.r_hat > R_HAT and not by_chance(part) for part in statistic.r_hats)
 

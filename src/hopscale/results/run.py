@@ -44,8 +44,8 @@ class Run:
             "scale" along warm-up and draws, in blocks of equal length.
         invalid: proposals, warm-up included, whose log-density was NaN or +inf, or whose
             log-ratios were NaN; each was rejected. `offender` is the first of them.
-        undefined: neighbours of the last states whose log-density was NaN or +inf, where exact
-            ratios gave them weight 0.
+        undefined: neighbours of the last states of all chains whose log-density was NaN or +inf,
+            where exact ratios gave them weight 0.
         evaluations: how often the target was evaluated, or an evaluation updated, over all chains.
         interrupted: whether Ctrl-C cut the run short.
         cautions: warnings from before the first step.

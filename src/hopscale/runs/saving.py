@@ -106,9 +106,9 @@ def resume(path: str | Path, plan: Plan, draws: int | None, progress: bool = Tru
     from hopscale.runs.run import run_plan
 
     stored = storage.read(path, KIND)
-    needed, found = _description(plan), dict(stored.about["settings"])
-    planned, counters = found["draws"], stored.about["counters"]
-    _refuse_other(path, {**found, "draws": plan.draws}, needed["settings"])
+    needed, settings = _description(plan), dict(stored.about["settings"])
+    planned, counters = settings["draws"], stored.about["counters"]
+    _refuse_other(path, {**settings, "draws": plan.draws}, needed["settings"])
     _refuse_other(path, stored.about["parts"], needed["parts"])
     done = counters["done"] if counters["phase"] == "draws" else 0
     if done < planned and draws not in (None, planned):
@@ -284,6 +284,11 @@ def _rebuilt(spec: dict[str, Any], arrays: Mapping[str, np.ndarray], place: str 
     if "tuple" in spec:
         return tuple(items.values())
     cls = _found(spec["module"], spec["class"])
+    if items.keys() != {field.name for field in dataclasses.fields(cls)}:
+        raise FileError(
+            f"the file is of another version of hopscale, with another {spec['class']}: read it "
+            "with that version, or run it again."
+        )
     module = object.__new__(cls)
     for name, item in items.items():
         object.__setattr__(module, name, item)

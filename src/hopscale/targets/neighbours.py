@@ -21,8 +21,16 @@ class Undefined(NamedTuple):
 
 
 def undefined_neighbours(cache: Any) -> int:
-    """How many neighbours of some states are undefined, as far as their caches know."""
-    return int(jnp.sum(cache.neighbours)) if isinstance(cache, Undefined) else 0
+    """How many neighbours of some states are undefined, as far as their caches know.
+
+    A target that is made of others has the caches of these in its own.
+    """
+
+    def known(part: Any) -> bool:
+        return isinstance(part, Undefined)
+
+    found = [part for part in jax.tree.leaves(cache, is_leaf=known) if known(part)]
+    return sum(int(jnp.sum(part.neighbours)) for part in found)
 
 
 def neighbour_ratios(
