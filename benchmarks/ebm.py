@@ -174,7 +174,7 @@ def step_cost(options, precision: str, data) -> dict:
             lambda: gradients(model.network, model.base, x, few),
         ),
     )
-    _, tuned, acceptance = walk(training, model, x, tuner)
+    _, tuned, (acceptance, _) = walk(training, model, x, tuner)
     return {
         "precision": precision,
         "pass_ms": 1e3 * alone / passes,

@@ -5,10 +5,11 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from hopscale.engine import loop
 from hopscale.engine.loop import Chains, Program
+from hopscale.kernels.kernel import ChainState
 from hopscale.target import State, Target
 from hopscale.targets.powered import Powered
 
@@ -36,6 +37,17 @@ def nothing_yet(target: Target) -> Best:
     )
 
 
+def better(best: Best, states: ChainState, counts: bool | Bool[Array, ""] = True) -> Best:
+    """The best of all chains, if it counts and is better than the best so far."""
+    log_prob = states.evaluation.cache.log_prob
+    leader = jnp.argmax(log_prob)
+    is_better = (log_prob[leader] > best.log_prob) & counts
+    return Best(
+        x=jnp.where(is_better, states.x[leader], best.x),
+        log_prob=jnp.where(is_better, log_prob[leader], best.log_prob),
+    )
+
+
 @eqx.filter_jit
 def anneal(
     program: Program,
@@ -57,13 +69,7 @@ def anneal(
         return target, chains._replace(states=states._replace(evaluation=evaluation)), best
 
     def visit(row, active, chains: Chains, info, best: Best) -> Best:
-        log_prob = chains.states.evaluation.cache.log_prob
-        leader = jnp.argmax(log_prob)
-        better = (log_prob[leader] > best.log_prob) & active
-        return Best(
-            x=jnp.where(better, chains.states.x[leader], best.x),
-            log_prob=jnp.where(better, log_prob[leader], best.log_prob),
-        )
+        return better(best, chains.states, active)
 
     return loop.scan(
         program,

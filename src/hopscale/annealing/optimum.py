@@ -15,7 +15,7 @@ from rich.console import Group
 from rich.text import Text
 
 from hopscale import tables, validate
-from hopscale.annealing.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.annealing.anneal import Schedule, anneal, begin, better, nothing_yet
 from hopscale.annealing.temperatures import beta_range
 from hopscale.engine.loop import Program
 from hopscale.kernels import LBP, Gibbs
@@ -214,6 +214,7 @@ class Rounds:
         self.chains = arguments.begin_where_possible(
             partial(begin, self.program), self._starts(0), others
         )
+        self.best = better(self.best, self.chains.states)
         low, high = self.betas
         self.schedule = Schedule(
             betas=jnp.geomspace(low, high, BETAS, dtype=self.target.dtype),

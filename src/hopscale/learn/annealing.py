@@ -139,7 +139,8 @@ def _temper(target: Tempered, states: ChainState) -> ChainState:
 def _weigh(rise: Float[Array, ""], states: ChainState, weights: Weights) -> Weights:
     """Add to the log-weights what they gain at the chains' states as beta changes."""
     base, target = states.evaluation.cache
-    gain = rise * (target.log_prob - base.log_prob)
+    # Several steps at one beta do not change a weight, even where a density is zero.
+    gain = jnp.where(rise == 0, 0.0, rise * (target.log_prob - base.log_prob))
     return weights._replace(log_weights=weights.log_weights + gain)
 
 

@@ -12,6 +12,8 @@ from jaxtyping import Array, Key
 from hopscale.disk import files, storage
 from hopscale.disk.identity import differences, identity
 from hopscale.disk.storage import FileError
+from hopscale.kernels.gibbs import BlockGibbs
+from hopscale.kernels.metropolis import Metropolis
 from hopscale.learn import annealing as paths
 from hopscale.learn.annealing import Annealing, Span, Walk
 from hopscale.learn.ebm import draw_base
@@ -42,7 +44,7 @@ class Repeat(NamedTuple):
 
 
 class Estimation:
-    """A `host.Job`: a pilot that tunes the scales, then the repeats; the same for the way back.
+    """A `host.Job`: a pilot that tunes the scales, then the repeats; then those of the way back.
 
     Args:
         annealing: the path.
@@ -97,10 +99,9 @@ class Estimation:
             annealing = annealing._replace(betas=annealing.betas[::-1])
         key = jax.random.fold_in(jax.random.fold_in(self.key, way), len(finished))
         key_begin, key_walk = jax.random.split(key)
-        pilot = not finished
+        pilot = not finished and not way
         if self.walk is None:
-            dtype = annealing.target.dtype
-            scales = np.ones(self.steps, dtype) if pilot else finished[0].scales
+            scales = self._scales(way, annealing.target.dtype)
             x = self._begin(way, len(finished), key_begin)
             self.walk = paths.start(annealing, key_walk, x, jnp.asarray(scales))
         span = Span(
@@ -128,6 +129,18 @@ class Estimation:
                 return way
         return None
 
+    def _scales(self, way: int, dtype) -> np.ndarray:
+        """The scales of each step: on the way to the target, those that the pilot found.
+
+        The way back reverses the way there: it moves at each beta by the same scale. Otherwise its
+        weights would not be those that Bennett's estimate takes.
+        """
+        if not self.finished[0]:
+            return np.ones(self.steps, dtype)
+        scales = self.finished[0][0].scales
+        # Step k moves at beta k + 1 there, and at beta K - k - 1 back; at beta 0 by any scale.
+        return np.append(scales[:-1][::-1], scales[0]) if way else scales
+
     def _begin(self, way: int, repeat: int, key: Key[Array, ""]) -> State:
         """The first states of a repeat's chains: draws of the base, or samples of the target."""
         if way == 0:
@@ -150,6 +163,11 @@ class Estimation:
         }
         storage.write(self.file, KIND, {"fingerprint": self.fingerprint}, columns)
 
+    @property
+    def _reversible(self) -> bool:
+        """Whether a step is its own reverse: sweeps back would visit sites in the other order."""
+        return isinstance(self.annealing.kernel, Metropolis | BlockGibbs)
+
     # -- The estimate. ---------------------------------------------------------------------------
 
     @property
@@ -167,7 +185,7 @@ class Estimation:
         upper = upper_by_repeat = None
         if backward and backward[0]:
             back = np.stack([repeat.log_weights for repeat in backward[0]])
-            both = two_sides(log_weights, back, bool(resample))
+            both = two_sides(log_weights, back, bool(resample) or not self._reversible)
             value, error, upper = both.value, both.error, both.upper
             upper_by_repeat = np.array([-log_mean(one)[0] for one in back])
             effective = min(effective, both.effective)

@@ -196,11 +196,13 @@ def bridge(forward: np.ndarray, backward: np.ndarray) -> tuple[float, float]:
     """
     rng = np.random.default_rng(0)
     n, m = len(forward), len(backward)
+    if not np.isfinite(forward).any():
+        return float("-inf"), float("nan")
     found = _meeting(forward[None], backward[None])
-    again = _meeting(
-        forward[rng.integers(0, n, (BRIDGE_RESAMPLES, n))],
-        backward[rng.integers(0, m, (BRIDGE_RESAMPLES, m))],
-    )
+    there = forward[rng.integers(0, n, (BRIDGE_RESAMPLES, n))]
+    back = backward[rng.integers(0, m, (BRIDGE_RESAMPLES, m))]
+    some = np.isfinite(there).any(axis=1)
+    again = _meeting(there[some], back[some])
     return float(found[0]), float(again.std(ddof=1))
 
 
@@ -208,7 +210,9 @@ def _meeting(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
     """The solution for each row, by bisection of an interval that holds it."""
     shift = np.log(backward.shape[1] / forward.shape[1])
     ends = np.concatenate([forward, -backward], axis=1)
-    low, high = ends.min(axis=1) - abs(shift) - 50, ends.max(axis=1) + abs(shift) + 50
+    known = np.isfinite(ends)  # chains of weight zero count as no more than that
+    low = np.where(known, ends, np.inf).min(axis=1) - abs(shift) - 50
+    high = np.where(known, ends, -np.inf).max(axis=1) + abs(shift) + 50
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         there = _sigmoid(forward + shift - middle[:, None]).sum(axis=1)
@@ -234,6 +238,8 @@ def log_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
     Bootstrap draws without any weight, which are likely only with few families, are left out.
     """
     top = log_weights.max()
+    if top == -np.inf:  # no chain has any weight
+        return float("-inf"), float("nan"), 0.0
     weights = np.exp(log_weights - top)
     rows = np.random.default_rng(0).integers(0, weights.size, (RESAMPLES, weights.size))
     means = weights[rows].mean(axis=1)

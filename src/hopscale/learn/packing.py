@@ -37,6 +37,7 @@ def fingerprint(model: EBM, data, sampler, scale, settings: PCD, key) -> dict[st
         "sampler": identity(sampler),
         "scale": identity(scale),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
+        **({"ratios": "exact"} if model.ratios == "exact" else {}),
     }
 
 

@@ -57,6 +57,7 @@ class Training(NamedTuple):
     settings: PCD
     steps: int | Int[Array, ""]
     limit: Float[Array, ""]
+    ratios: str = "gradient"
 
     @staticmethod
     def of(
@@ -80,6 +81,7 @@ class Training(NamedTuple):
             settings=dataclasses.replace(settings, steps=1, crisis=1.0, patience=1, limit=1.0),
             steps=settings.steps if static else jnp.asarray(settings.steps, jnp.int32),
             limit=jnp.asarray(settings.limit, jnp.float32),
+            ratios="exact" if model.ratios == "exact" else "gradient",
         )
 
 
@@ -146,7 +148,8 @@ def _iteration(training: Training, state: Learner) -> tuple[Learner, Array, Bool
     key_data, key_chains, key_walk = jax.random.split(key, 3)
     data = replay.draw_batch(key_data, training.data, settings.batch)
     slots, x = replay.take(key_chains, state.buffer, base, settings.batch, settings.restart)
-    y, tuner, acceptance = walk(key_walk, training, EBM(state.network, base), x, state.tuner)
+    model = EBM(state.network, base, training.ratios)
+    y, tuner, (acceptance, scale) = walk(key_walk, training, model, x, state.tuner)
     (_, energies), slope = eqx.filter_value_and_grad(_objective, has_aux=True)(
         state.network, base, data, y, settings.penalty
     )
@@ -158,7 +161,6 @@ def _iteration(training: Training, state: Learner) -> tuple[Learner, Array, Bool
     network = eqx.apply_updates(state.network, updates)
     real, fake = jnp.mean(energies[: len(data)]), jnp.mean(energies[len(data) :])
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(slope)))
-    scale = jnp.mean(tuner.scale)
     variety = _differences(y) / _differences(data)
     numbers = jnp.stack([real - fake, real, fake, acceptance, scale, norm, variety])
     diverged = ~(jnp.isfinite(norm) & (jnp.abs(real - fake) <= training.limit))
@@ -179,19 +181,20 @@ def _iteration(training: Training, state: Learner) -> tuple[Learner, Array, Bool
 
 def walk(
     key: Key[Array, ""], training: Training, target: Target, x: State, tuner: TunerState
-) -> tuple[State, TunerState, Float[Array, ""]]:
-    """Move all chains, updating the scale at each step; returns their mean acceptance too."""
+) -> tuple[State, TunerState, Float[Array, " 2"]]:
+    """Move all chains, updating the scale at each step; returns mean acceptance and scale too."""
     kernel, steps, target = training.kernel, training.steps, loop.prepared(target)
     program = loop.Program(key=key, target=target, kernel=kernel, tuner=training.tuner)
     states = jax.vmap(lambda one: kernel.init(target, one))(x)
 
     def visit(row, active, chains, info, total):
-        return total + jnp.mean(info.accept_prob)
+        numbers = jnp.mean(info.accept_prob), jnp.mean(chains.tuner.scale)
+        return total + jnp.stack([number.astype(total.dtype) for number in numbers])
 
     chains, total = loop.scan(
         program,
         loop.Chains(states=states, tuner=tuner),
-        jnp.zeros((), target.dtype),
+        jnp.zeros(2, target.dtype),
         steps=steps,
         visit=visit,
     )
@@ -219,7 +222,9 @@ def _averaged(average, network, step, decay: float):
     decay_now = jnp.minimum(decay, (1.0 + step) / (10.0 + step))
 
     def move(old, new):
-        return decay_now * old + (1.0 - decay_now) * new if eqx.is_inexact_array(new) else new
+        if not eqx.is_inexact_array(new):
+            return new
+        return (decay_now * old + (1.0 - decay_now) * new).astype(old.dtype)
 
     return jax.tree.map(move, average, network)
 

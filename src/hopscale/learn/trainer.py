@@ -67,7 +67,11 @@ class Trainer:
         self.done = self.first = int(found.about["step"])
         self.checkpoint, self.saved = found.path, self.done
         self.health.read(self.history[0])
-        self.good = None if self.health.in_crisis else found.path
+        self.good = found.path
+        if self.health.in_crisis:
+            begin = self.health.crises[-1].begin
+            earlier = [p for p in checkpoints.paths(found.path.parent) if _step_of(p) < begin]
+            self.good = earlier[-1] if earlier else None
 
     def save(self) -> None:
         """Write a checkpoint, unless the last one is of this step."""
@@ -184,13 +188,15 @@ class Trainer:
     def result(self, interrupted: bool) -> Trained:
         """The result for the user."""
         base, kernel = self.training.base, self.training.kernel
-        model = EBM(self.state.average, base)
+        ratios = self.training.ratios
+        model = EBM(self.state.average, base, ratios)
         has_scale = kernel.scale_range(model) is not None
+        settled = self.training.tuner.settled(self.state.tuner)
         return Trained(
             model=model,
-            last=EBM(self.state.network, base),
+            last=EBM(self.state.network, base, ratios),
             samples=self.state.buffer,
-            scale=float(np.mean(np.asarray(self.state.tuner.scale))) if has_scale else None,
+            scale=float(np.mean(np.asarray(settled.scale))) if has_scale else None,
             history=self._named_history(),
             crises=tuple(self.health.crises),
             iterations=self.done,
@@ -199,3 +205,8 @@ class Trainer:
             checkpoint=self.checkpoint,
             interrupted=interrupted,
         )
+
+
+def _step_of(path: Path) -> int:
+    """The iteration of a checkpoint, by its name."""
+    return int(path.stem.rpartition("-")[2])

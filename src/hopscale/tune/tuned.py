@@ -14,6 +14,7 @@ The limits only set the size of the steps of both loops; measurements decide whe
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -168,6 +169,8 @@ class Tuned(Tuner):
                 travelled=jnp.minimum(memory.travelled + jnp.mean(jump) / sites, 1e3),
             )
         )
+        # In double precision too, a target may be in single.
+        memory = jax.tree.map(lambda new, old: new.astype(old.dtype), memory, state.memory)
         spread = 0.0 if self.rate is not None else SPREAD * _side(memory.step)
         log_scale = jnp.clip(memory.log_scale + spread, *ends)
         return TunerState(scale=jnp.exp(log_scale).astype(state.scale.dtype), memory=memory)
