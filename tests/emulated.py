@@ -43,8 +43,8 @@ class Emulated:
         source = str(folder / "residual.cc")
         command = [*compiler, *FLAGS, *defined, *include, source, "-o", str(built)]
         subprocess.run(command, check=True)
-        self.library = ctypes.CDLL(str(built))
-        self.library.run.restype = ctypes.c_bool
+        self.compiled = ctypes.CDLL(str(built))
+        self.compiled.run.restype = ctypes.c_bool
 
     def __call__(self, images, weights, seed: int = 0):
         """Energies and gradients of a batch, in which images and weights may have size 1."""
@@ -64,7 +64,7 @@ class Emulated:
         error = ctypes.create_string_buffer(200)
         first, *rest = [a.ctypes.data_as(ctypes.c_void_p) for a in (*arrays, energies, gradients)]
         blocks = arrays[1].shape[-4]
-        ran = self.library.run(
+        ran = self.compiled.run(
             grid, THREADS, seed, first, *rest, blocks, each, described, count, error, len(error)
         )
         if not ran:
