@@ -89,6 +89,7 @@ def test_history_has_a_number_for_each_iteration():
     gap = trained.history["energy_data"] - trained.history["energy_samples"]
     np.testing.assert_allclose(trained.history["gap"], gap, atol=1e-5)
     # The tuner's own; steps alternate around it.
+    assert trained.scale is not None
     assert trained.scale == pytest.approx(trained.history["scale"][-1], rel=0.15)
     assert trained.scale > 1
     assert np.all((trained.history["acceptance"] > 0) & (trained.history["acceptance"] <= 1))
