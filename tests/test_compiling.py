@@ -84,3 +84,11 @@ def test_evaluations_outside_of_programs_compile_nothing_again(programs, name):
     before = programs()
     use(np.array([1, 0, 0, 1, 0], np.int8))
     assert programs() == before
+
+
+def test_a_run_compiles_few_programs(programs):
+    jax.clear_caches()  # others may have compiled single operations
+    before = programs()
+    run = hs.sample(hs.Bernoulli(np.linspace(0.1, 0.8, 7)), hs.LBP(), chains=4, warmup=20, draws=20)
+    assert run.warnings  # judging the run is part of it
+    assert programs() - before <= 20

@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 import hopscale as hs
 from hopscale.kernels import ScaleRange
 from hopscale.tune import fitted
-from hopscale.tune.law import Law, log_s_of
+from hopscale.tune.law import Law, acceptance, log_s_of
 from hopscale.tune.tuned import _apart_from_even
 from runs import SETTINGS, TARGET, same
 
@@ -123,6 +123,15 @@ def test_ends_are_reached_and_kept(value, end):
 def test_the_exponents_follow_from_the_rates():
     assert Law.of(0.574).exponent == pytest.approx(1.5, abs=2e-3)
     assert Law.of(0.234).exponent == pytest.approx(0.5, abs=2e-3)
+
+
+@pytest.mark.parametrize("rise", [-1.0, 0.0, 0.3])
+def test_the_rate_follows_the_scale(rise):
+    law = Law.of(0.574)
+    moved = acceptance(log_s_of(0.4) + law.exponent * rise)
+    assert law.moved(0.4, rise) == pytest.approx(float(moved), rel=1e-5)
+    assert law.moved(0.0, rise) == 0.0  # rates that no scale has stay as they are
+    assert law.moved(1.0, rise) == 1.0
 
 
 def test_the_noise_is_what_the_law_says():

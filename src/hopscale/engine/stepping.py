@@ -19,6 +19,7 @@ from hopscale.engine.loop import Chains, Program
 from hopscale.engine.pages import Page
 from hopscale.record import Recorder, Statistics
 from hopscale.target import State
+from hopscale.tune import Tuner, TunerState
 
 
 class Observed(NamedTuple):
@@ -134,6 +135,12 @@ def start(programs: Program, x: State, many: bool, mesh: Mesh | None = None) -> 
     if not many:
         return loop.start(programs, x)
     return eqx.filter_vmap(loop.start, in_axes=(eqx.if_array(0), 0))(programs, x)
+
+
+@eqx.filter_jit
+def settled(tuner: Tuner, state: TunerState) -> TunerState:
+    """The tuner at the end of warm-up, as one program: operation by operation it compiles each."""
+    return tuner.settled(state)
 
 
 def stack(trees):

@@ -13,7 +13,7 @@ from hopscale.targets.clamp import as_rbm
 from hopscale.targets.derived import Derived
 from hopscale.targets.log_density import LogDensity
 from hopscale.tune import Fixed, Tuned
-from hopscale.tune.law import Law, acceptance, log_s_of
+from hopscale.tune.law import Law
 
 if TYPE_CHECKING:
     from hopscale.results.run import Run
@@ -201,7 +201,7 @@ def _rate_at(run: "Run", rate: float, scale: float, scales: ScaleRange) -> float
     rise = np.log(scale / warm.mean())
     if abs(rise) > MOVED_AWAY:
         return rate
-    return float(acceptance(log_s_of(rate) + Law.of(scales.rate).exponent * rise))
+    return Law.of(scales.rate).moved(rate, rise)
 
 
 def _last_quarter(history: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -160,9 +160,9 @@ class Plan:
         for target, key, tuner, functions in zip(
             self.targets, self.keys, self.tuners, self.functions, strict=True
         ):
-            _, key_origin, key_run = jax.random.split(key, 3)
-            programs.append(Program(key=key_run, target=target, kernel=self.kernel, tuner=tuner))
-            default = _default_functions(target, key_origin) if self.defaults else {}
+            own = own_keys(key)
+            programs.append(Program(key=own.run, target=target, kernel=self.kernel, tuner=tuner))
+            default = _default_functions(target, own) if self.defaults else {}
             watched.append({**default, **functions})
         check_alike(programs)
         one_chain = _one_chain(programs[0], self.chains)  # the same for all programs
@@ -183,7 +183,7 @@ class Plan:
         """The first states of each run's chains; if none were given, each attempt draws others."""
         found = []
         for target, key in zip(self.targets, self.keys, strict=True):
-            key = arguments.for_attempt(jax.random.split(key, 3)[0], attempt)
+            key = arguments.for_attempt(own_keys(key).starts, attempt)
             found.append(arguments.initial_states(target, self.kernel, self.chains, self.init, key))
         return jnp.stack(found) if len(found) > 1 else found[0]
 
@@ -194,18 +194,39 @@ def _size(recorder: Recorder, target: Target, chains: int) -> int:
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
 
 
-def _default_functions(target: Target, key: Key[Array, ""]) -> dict[str, Callable]:
+class Keys(NamedTuple):
+    """The keys of a run, from the one that its user gave.
+
+    Attributes:
+        starts: for the first states.
+        origins: for the random states that distances are measured from.
+        run: for the steps.
+    """
+
+    starts: Key[Array, ""]
+    origins: tuple[Key[Array, ""], ...]
+    run: Key[Array, ""]
+
+
+@jax.jit  # otherwise each operation would be compiled on its own
+def own_keys(key: Key[Array, ""]) -> Keys:
+    starts, origin, run = jax.random.split(key, 3)
+    others = (jax.random.fold_in(origin, i) for i in range(1, DIRECTIONS))
+    return Keys(starts=starts, origins=(origin, *others), run=run)
+
+
+def _default_functions(target: Target, keys: Keys) -> dict[str, Callable]:
     """The default statistics: the log-probability, and distances to random states."""
     found: dict[str, Callable] = {"log_prob": record_module.log_prob}
-    for i in range(DIRECTIONS):
+    for i, key in enumerate(keys.origins):
         name = MAIN if i == 0 else f"{MAIN}_{i + 1}"
-        found[name] = Hamming(_uniform(target, key if i == 0 else jax.random.fold_in(key, i)))
+        found[name] = Hamming(_uniform(target, key))
     return found
 
 
 def random_state(target: Target, key: Any) -> State:
     """The state from which "hamming" measures the distance, in a run with this key."""
-    return _uniform(target, jax.random.split(validate.as_key(key), 3)[1])
+    return _uniform(target, own_keys(validate.as_key(key)).origins[0])
 
 
 def _uniform(target: Target, key: Key[Array, ""]) -> State:

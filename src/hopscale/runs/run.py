@@ -272,8 +272,7 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
     }
     num_draws = job.done if job.phase == "draws" else 0
     pick = (lambda a: a[i]) if job.many else (lambda a: a)
-    settled = job.program.tuner.settled(job.chains.tuner)
-    scale = np.asarray(pick(settled.scale), np.float64)
+    scale = np.asarray(pick(job.settled.scale), np.float64)
     last = np.asarray(pick(job.chains.states.x))
     draws = None
     if job.kept is not None:

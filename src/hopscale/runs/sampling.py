@@ -27,12 +27,14 @@ from hopscale.engine.stepping import (
     advance,
     copied,
     records_spec,
+    settled,
     stack,
     start,
 )
 from hopscale.record import Recorder, Statistics
 from hopscale.runs import arguments
 from hopscale.target import State
+from hopscale.tune import TunerState
 
 INVALID = STEP_NUMBERS.index("invalid")
 
@@ -115,8 +117,7 @@ class Sampling:
         if self.phase == "warm-up" and self.done >= self.warmup:
             moments, _, self.warmup_history = self.flush()
             self.invalid_in_warmup = invalid_count(moments)
-            settled = self.program.tuner.settled(self.chains.tuner)
-            self.chains = self.chains._replace(tuner=settled)
+            self.chains = self.chains._replace(tuner=self.settled)
             self._enter("draws")
         left = min(self.phases[self.phase] - self.done, self.rows - self.row)
         if self.records.states is not None and self.thin and self.phase == "draws":
@@ -155,6 +156,11 @@ class Sampling:
             "acceptance": float(np.mean(shown["accept_prob"])),
             "jump": float(np.mean(shown["distance"])),
         }
+
+    @property
+    def settled(self) -> TunerState:
+        """The tuner as draws would have it if warm-up ended now."""
+        return settled(self.program.tuner, self.chains.tuner)
 
     # -- Internals. ------------------------------------------------------------------------------
 

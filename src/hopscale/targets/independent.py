@@ -74,6 +74,7 @@ class Independent(Target):
         return Evaluation(jnp.sum(here), log_ratios)
 
 
+@eqx.filter_jit  # otherwise each operation would be compiled on its own
 def equally_likely(target: Target) -> Independent:
     """Independent sites like those of a target, with all values of a site equally likely."""
     each = jnp.broadcast_to(target.num_states_by_site, target.shape)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from hopscale.move import State
@@ -30,7 +31,7 @@ def undefined_neighbours(cache: Any) -> int:
         return isinstance(part, Undefined)
 
     found = [part for part in jax.tree.leaves(cache, is_leaf=known) if known(part)]
-    return sum(int(jnp.sum(part.neighbours)) for part in found)
+    return sum(int(np.asarray(part.neighbours).sum()) for part in found)
 
 
 def neighbour_ratios(

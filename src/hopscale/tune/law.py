@@ -40,6 +40,13 @@ class Law(NamedTuple):
             early_variance=(0.6 + h + h * h) / exponent**2,
         )
 
+    def moved(self, rate: float, rise: float) -> float:
+        """The acceptance rate once log R has risen by `rise`, without compiling anything."""
+        if not 0.0 < rate < 1.0:
+            return rate
+        normal = NormalDist()
+        return 2.0 * normal.cdf(normal.inv_cdf(0.5 * rate) * math.exp(self.exponent * rise))
+
 
 def log_s_of(rate):
     """The logarithm of the s at which the acceptance rate is `rate`."""
