@@ -29,3 +29,12 @@ def small_rbm(ratios: str = "gradient") -> hs.RBM:
     rng = np.random.default_rng(23)
     weights, visible, hidden = rng.normal(size=(3, 4)), rng.normal(size=4), rng.normal(size=3)
     return hs.RBM(weights, visible, hidden, ratios=ratios)
+
+
+def gap(target, kernel, scale):
+    """How far one step moves the target distribution."""
+    pi = hs.check.probabilities(target)
+    matrix = hs.check.transition_matrix(target, kernel, scale)
+    assert matrix.min() > -1e-12
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+    return np.abs(pi @ matrix - pi).max()

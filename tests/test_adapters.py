@@ -87,7 +87,7 @@ def test_categories_and_other_algorithms(blackjax):
     def categories(code):  # of shape (3, 4)
         return jnp.sum(code * jnp.arange(4.0)[None, :])
 
-    for algorithm in (hs.blackjax.gwg, hs.blackjax.rwm):
+    for algorithm in (hs.blackjax.gwg, hs.blackjax.dmala, hs.blackjax.rwm):
         made = algorithm(categories, 2.0, num_states=4)
         state, _ = jax.jit(lambda x, made=made: made.step(jax.random.key(0), made.init(x)))(
             np.array([0, 3, 1])
@@ -130,7 +130,7 @@ def test_wrong_arguments_say_what_is_right(blackjax):
         hs.blackjax.lbp(flat_density, 2.0).init(np.zeros(6))
     with pytest.raises(ValueError, match="R = 9 for 6 sites"):
         hs.blackjax.lbp(flat_density, 9.0).init(np.zeros(6, int))
-    with pytest.raises(ValueError, match="lbp, gwg or rwm"):
+    with pytest.raises(ValueError, match="lbp, gwg, dmala or rwm"):
         hs.blackjax.scale_adaptation(blackjax.nuts, flat_density)
 
 

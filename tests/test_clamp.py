@@ -77,10 +77,11 @@ def test_it_is_the_conditional_distribution(x64, name):
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [
-        *((kernel, "ising") for kernel in (hs.LBP(), hs.GWG(), hs.RWM())),
+        *((kernel, "ising") for kernel in (hs.LBP(), hs.GWG(), hs.DMALA(), hs.RWM())),
         (hs.LBP(), "rbm"),
         (hs.LBP(), "categories"),
         (hs.GWG(), "categories"),
+        (hs.DMALA(), "categories"),
     ],
     ids=lambda case: case if isinstance(case, str) else case.name,
 )

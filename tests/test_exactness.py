@@ -7,16 +7,24 @@ import pytest
 
 import hopscale as hs
 from hopscale.results.run import describe
-from small import FALSE_ALARM, small_targets
+from small import FALSE_ALARM, gap, small_targets
 
 BALANCES = ("barker", "sqrt", "min", "max")
 KERNELS = [
     *(hs.LBP(balance, path) for balance in BALANCES for path in ("reversed", "same")),
     *(hs.GWG(balance, repeats) for balance in BALANCES for repeats in ("once", "parity")),
+    *(hs.DMALA(balance) for balance in BALANCES),
     hs.RWM(),
 ]
 # A kernel of each way to draw and to go back. What g is, a target does not see.
-ONE_OF_EACH = [hs.LBP(), hs.LBP("sqrt", "same"), hs.GWG(), hs.GWG("sqrt", "parity"), hs.RWM()]
+ONE_OF_EACH = [
+    hs.LBP(),
+    hs.LBP("sqrt", "same"),
+    hs.GWG(),
+    hs.GWG("sqrt", "parity"),
+    hs.DMALA(),
+    hs.RWM(),
+]
 # Targets of one kind and shape share a compiled program, which is most of the cost.
 GROUPS = {
     "one site": ["one site"],
@@ -37,15 +45,6 @@ CASES = [
 ]
 
 
-def gap(target, kernel, scale):
-    """How far one step moves the target distribution."""
-    pi = hs.check.probabilities(target)
-    matrix = hs.check.transition_matrix(target, kernel, scale)
-    assert matrix.min() > -1e-12
-    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
-    return np.abs(pi @ matrix - pi).max()
-
-
 def scales(target):
     """From one site to all, half of them and fractions included."""
     n = target.num_sites
@@ -61,7 +60,7 @@ def test_target_is_invariant_and_all_of_it_is_reached(x64, kernel, group):
             assert hs.check.irreducible(target, kernel, scale)
 
 
-@pytest.mark.parametrize("kernel", [hs.LBP(), hs.GWG(), hs.RWM()], ids=describe)
+@pytest.mark.parametrize("kernel", [hs.LBP(), hs.GWG(), hs.DMALA(), hs.RWM()], ids=describe)
 @pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
 def test_tempered_target_is_invariant(x64, kernel, beta):
     targets = small_targets()
@@ -181,7 +180,7 @@ def test_broken_twin_fails_invariance(twin: hs.Kernel, scale: int):
 
 @pytest.mark.parametrize(
     "kernel",
-    [hs.LBP(), hs.LBP("sqrt", "same"), hs.GWG(), hs.GWG("min", "parity"), hs.RWM()],
+    [hs.LBP(), hs.LBP("sqrt", "same"), hs.GWG(), hs.GWG("min", "parity"), hs.DMALA(), hs.RWM()],
     ids=describe,
 )
 def test_one_step_keeps_exact_draws_exact(kernel):
@@ -198,7 +197,7 @@ def test_fractional_scale_keeps_exact_draws_exact():
 
 def test_categories_keep_exact_draws_exact():
     target = categories()
-    for kernel in (hs.LBP(), hs.GWG(), hs.RWM()):
+    for kernel in (hs.LBP(), hs.GWG(), hs.DMALA(), hs.RWM()):
         assert hs.check.invariance(target, kernel, 2, false_alarm=FALSE_ALARM)
 
 

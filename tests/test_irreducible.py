@@ -20,7 +20,9 @@ def test_block_gibbs_reaches_everything_in_one_step(x64):
         assert hs.check.irreducible(small_rbm(), hs.BlockGibbs(pairs), 1)
 
 
-@pytest.mark.parametrize("kernel", [hs.LBP(), hs.GWG(repeats="parity"), hs.RWM()], ids=describe)
+@pytest.mark.parametrize(
+    "kernel", [hs.LBP(), hs.GWG(repeats="parity"), hs.DMALA(), hs.RWM()], ids=describe
+)
 def test_rbm_and_categories_are_reached(x64, kernel):
     def log_density(code):
         return 0.5 * (code[0, 0] * code[1, 1]) - 0.2 * code[1, 2]

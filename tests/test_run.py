@@ -24,7 +24,12 @@ EVERYTHING = {
 
 @pytest.mark.parametrize(
     ("kernel", "more"),
-    [(hs.LBP(), EVERYTHING), (hs.GWG(), {"keep": 3}), (hs.RWM(), {"keep": 3})],
+    [
+        (hs.LBP(), EVERYTHING),
+        (hs.GWG(), {"keep": 3}),
+        (hs.DMALA(), {"keep": 3}),
+        (hs.RWM(), {"keep": 3}),
+    ],
     ids=lambda v: getattr(v, "name", ""),
 )
 def test_same_key_gives_the_same_run_whatever_the_chunks(kernel, more):

@@ -17,6 +17,7 @@ KERNELS = {
     "lbp, the paper's lengths": hs.LBP("sqrt", lengths="paper"),
     "gwg once": hs.GWG("sqrt"),
     "gwg parity": hs.GWG(repeats="parity"),
+    "dmala": hs.DMALA(),
     "rwm": hs.RWM(),
 }
 BETAS = (0.0, 0.3, 0.85, 1.0)

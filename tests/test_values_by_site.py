@@ -18,12 +18,13 @@ from small import FALSE_ALARM
 
 EACH = np.array([2, 4, 3])
 PAIRS = [(0, 1, 0.7), (1, 2, -0.5), (2, 3, 0.4), (0, 3, 0.3)]
-AT_ZERO = [hs.LBP("max"), hs.GWG("max")]  # have weight for what is impossible
+AT_ZERO = [hs.LBP("max"), hs.GWG("max"), hs.DMALA("max")]  # have weight for what is impossible
 KERNELS = [
     hs.LBP(),
     hs.LBP("sqrt", "same"),
     hs.GWG(),
     hs.GWG("sqrt", "parity"),
+    hs.DMALA(),
     hs.RWM(),
     hs.Gibbs(),
     hs.Gibbs("systematic", "metropolis"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hopscale import balance, deprecated, diagnostics, record
 from hopscale.annealing.optimum import Optimum, optimize
 from hopscale.kernels import (
+    DMALA,
     GWG,
     LBP,
     RWM,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "DMALA",
     "FHMM",
     "GWG",
     "LBP",

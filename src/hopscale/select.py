@@ -1,11 +1,12 @@
 """Choosing sites by weight, and the probability of the choice.
 
-Three ways to choose `length` of N sites:
+Three ways to choose `length` of N sites, and one in which their number is random:
 
 - `race`: one after the other without replacement, each time with probability proportional to
   weight among the remaining sites (LBP);
 - `repeated`: with replacement (GWG);
-- `uniform`: without replacement, all weights equal (RWM).
+- `uniform`: without replacement, all weights equal (RWM);
+- `independent`: each site by itself, with its own odds (DMALA).
 
 `length` is dynamic, so tuning it never recompiles. Arrays have room for N choices, and only the
 first `length` entries are meaningful. Random numbers depend only on the key and the number of a
@@ -17,6 +18,7 @@ This is the hot spot of a step. Each function has a plain JAX reference and nati
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from hopscale import native
@@ -104,6 +106,20 @@ def uniform(
     """Draw `length` sites without replacement, all equally likely."""
     sites, chosen = native.call("uniform", key, length, n=n, implementation=implementation)
     return Choice(sites=sites, chosen=chosen, length=length)
+
+
+def independent(key: Key[Array, ""], log_odds: Float[Array, " n"]) -> Choice:
+    """Choose each site by itself, with these log-odds. Probabilities are exact to 2^-32."""
+    words = native.call("words", key, count=log_odds.size)
+    below = native.reference.uniform_numbers(words, log_odds.dtype)
+    above = native.reference.uniform_numbers(~words, log_odds.dtype)
+    return flagged(jnp.log(below) - jnp.log(above) < log_odds)
+
+
+def flagged(chosen: Bool[Array, " n"]) -> Choice:
+    """The choice of the sites that are flagged, in the order of their indices."""
+    sites = jnp.nonzero(chosen, size=chosen.size, fill_value=0)[0].astype(jnp.int32)
+    return Choice(sites=sites, chosen=chosen, length=jnp.sum(chosen, dtype=jnp.int32))
 
 
 def listed(sites: Int[Array, " n"], length: Int[Array, ""]) -> Choice:

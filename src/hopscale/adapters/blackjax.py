@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from hopscale.adapters import require
 from hopscale.engine import loop
 from hopscale.engine.loop import Program
-from hopscale.kernels import GWG, LBP, RWM, ChainState, Kernel
+from hopscale.kernels import DMALA, GWG, LBP, RWM, ChainState, Kernel
 from hopscale.kernels import Info as StepInfo
 from hopscale.target import Evaluation, has_values
 from hopscale.targets import LogDensity
@@ -33,7 +33,7 @@ from hopscale.validate import count
 base = require("blackjax.base", "blackjax", "hs.blackjax")
 adaptation = require("blackjax.adaptation.base", "blackjax", "hs.blackjax")
 
-__all__ = ["DiscreteInfo", "DiscreteState", "gwg", "lbp", "rwm", "scale_adaptation"]
+__all__ = ["DiscreteInfo", "DiscreteState", "dmala", "gwg", "lbp", "rwm", "scale_adaptation"]
 
 
 class DiscreteState(NamedTuple):
@@ -103,6 +103,18 @@ def gwg(
     return _algorithm(GWG(balance, repeats), logdensity_fn, scale, num_states, ratios)
 
 
+def dmala(
+    logdensity_fn: Callable,
+    scale: Any,
+    *,
+    num_states: Any = 2,
+    ratios: str = "auto",
+    balance: Any = "sqrt",
+):
+    """The discrete Langevin proposal, `hs.DMALA`, as a `blackjax.SamplingAlgorithm`; see `lbp`."""
+    return _algorithm(DMALA(balance), logdensity_fn, scale, num_states, ratios)
+
+
 def rwm(logdensity_fn: Callable, scale: Any, *, num_states: Any = 2):
     """The random walk, `hs.RWM`, as a `blackjax.SamplingAlgorithm`: needs no gradient."""
     return _algorithm(RWM(), logdensity_fn, scale, num_states, "gradient")
@@ -127,7 +139,7 @@ def scale_adaptation(
     ```
 
     Args:
-        algorithm: `hs.blackjax.lbp`, `gwg` or `rwm`.
+        algorithm: `hs.blackjax.lbp`, `gwg`, `dmala` or `rwm`.
         logdensity_fn: the log-density of a position.
         rate: the acceptance rate to hold; None for the algorithm's best, 0.574 or 0.234.
         chains: how many chains start from the position, side by side; their mean acceptance rate
@@ -141,7 +153,9 @@ def scale_adaptation(
     """
     kernels = [made for function, made in _KERNELS if function is algorithm]
     if not kernels:
-        raise ValueError(f"algorithm must be hs.blackjax.lbp, gwg or rwm; got {algorithm!r}.")
+        raise ValueError(
+            f"algorithm must be hs.blackjax.lbp, gwg, dmala or rwm; got {algorithm!r}."
+        )
     kernel = kernels[0](**settings)
     given = dict(settings)  # without defaults: strings cannot leave a compiled program
     if np.ndim(num_states) or num_states != 2:
@@ -177,7 +191,7 @@ def scale_adaptation(
     return base.AdaptationAlgorithm(run)
 
 
-_KERNELS = ((lbp, LBP), (gwg, GWG), (rwm, RWM))
+_KERNELS = ((lbp, LBP), (gwg, GWG), (dmala, DMALA), (rwm, RWM))
 
 
 def _algorithm(kernel: Kernel, logdensity_fn, scale, num_states: Any, ratios: str):

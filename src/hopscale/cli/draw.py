@@ -28,6 +28,7 @@ DRAWS = 2_000
 SAMPLERS = {
     "lbp": ("balance", "path", "lengths"),
     "gwg": ("balance", "repeats", "lengths"),
+    "dmala": ("balance",),
     "rwm": ("lengths",),
     "gibbs": ("rule",),
 }
@@ -55,7 +56,7 @@ def draw(
     sampler: Annotated[
         str | None,
         SamplerOption(
-            help="lbp, gwg, rwm, gibbs, or auto: one that suits the target "
+            help="lbp, gwg, dmala, rwm, gibbs, or auto: one that suits the target "
             "[auto for your own targets, lbp for the paper's]"
         ),
     ] = None,
@@ -203,7 +204,8 @@ def make_kernel(name: str, settings: dict, target: Any = None):
     gibbs = hs.BlockGibbs if target is None or isinstance(target, hs.RBM) else hs.Gibbs
     if gibbs is hs.BlockGibbs and "rule" in settings:
         raise ValueError("--rule is for sweeps site by site; an RBM draws all units at once.")
-    return {"lbp": hs.LBP, "gwg": hs.GWG, "rwm": hs.RWM, "gibbs": gibbs}[name](**settings)
+    kernels = {"lbp": hs.LBP, "gwg": hs.GWG, "dmala": hs.DMALA, "rwm": hs.RWM, "gibbs": gibbs}
+    return kernels[name](**settings)
 
 
 def check_settings(name: str, settings: dict, samplers: dict = SAMPLERS) -> None:

@@ -15,7 +15,7 @@ from hopscale.cli.train import DataDir, DataName, load_data, train_app
 
 Option = typer.Option
 UNSET: Any = {"show_default": False}
-PROPOSALS = {name: SAMPLERS[name] for name in ("lbp", "gwg", "rwm")}
+PROPOSALS = {name: SAMPLERS[name] for name in ("lbp", "gwg", "dmala", "rwm")}
 SCALES = "tuned, tuned:RATE, adaptive[:RATE], or a fixed R: 1 for LBP-1"
 
 
@@ -43,7 +43,7 @@ def ebm(
             **UNSET,
         ),
     ] = None,
-    sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
+    sampler: Annotated[str, Option(help="lbp, gwg, dmala or rwm")] = "lbp",
     balance: Annotated[
         str | None,
         Option(help="balancing function of lbp and gwg: barker, sqrt, min or max [sqrt]", **UNSET),

@@ -33,7 +33,7 @@ def evaluate(
         ),
     ] = "valid,test",
     weights: Annotated[str, Option(help="weights of the model: average or last")] = "average",
-    sampler: Annotated[str, Option(help="lbp, gwg or rwm")] = "lbp",
+    sampler: Annotated[str, Option(help="lbp, gwg, dmala or rwm")] = "lbp",
     balance: Annotated[
         str | None,
         Option(help="balancing function of lbp and gwg: barker, sqrt, min or max [sqrt]", **UNSET),

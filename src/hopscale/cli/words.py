@@ -25,7 +25,7 @@ def for_commands(text: str) -> str:
     for python, option in WORDS.items():
         text = text.replace(python, option)
     text = re.sub(r"hs\.Tempering\(levels=(\d+)\)", r"--temper --levels \1", text)
-    return re.sub(r"hs\.(LBP|GWG|RWM|Gibbs)\(([^()]*)\)", _as_options, text)
+    return re.sub(r"hs\.(LBP|GWG|DMALA|RWM|Gibbs)\(([^()]*)\)", _as_options, text)
 
 
 def _as_options(found: re.Match) -> str:

@@ -1,5 +1,6 @@
 """The kernels, one per file: ways to move one chain."""
 
+from hopscale.kernels.dmala import DMALA
 from hopscale.kernels.exchange import Exchange
 from hopscale.kernels.gibbs import BlockGibbs, Gibbs
 from hopscale.kernels.gwg import GWG
@@ -11,6 +12,7 @@ from hopscale.kernels.swap import Swap
 from hopscale.kernels.tempering import Tempering
 
 __all__ = [
+    "DMALA",
     "GWG",
     "LBP",
     "RWM",

@@ -17,8 +17,8 @@ class Adaptive(Tuner):
     warm-up should have a few times as many steps as the scale that it has to reach.
 
     Args:
-        rate: the acceptance rate to hold; None for the kernel's best, 0.574 for LBP and GWG and
-            0.234 for RWM.
+        rate: the acceptance rate to hold; None for the kernel's best, 0.234 for RWM and 0.574 for
+            the others.
         per_chain: whether to tune a scale for each chain by its own acceptance.
     """
 

@@ -111,9 +111,9 @@ class Tuned(Tuner):
     $$\log R \leftarrow \log R + \frac{\gamma}{p} \log\frac{s(\text{rate})}{s(\bar a)}, \qquad
     s(a) = -2\Phi^{-1}(a/2)$$
 
-    with p = 3/2 for LBP and GWG, 1/2 for RWM. The gain $\gamma$ is 1 until the error first changes
-    its sign. Then it falls with each change of sign, down to a limit set by the noise of the
-    chains. If no rate is given, steps alternate between $R e^{\pm 0.15}$, and the rate to hold
+    with p = 3/2 for LBP, GWG and DMALA, 1/2 for RWM. The gain $\gamma$ is 1 until the error first
+    changes its sign. Then it falls with each change of sign, down to a limit set by the noise of
+    the chains. If no rate is given, steps alternate between $R e^{\pm 0.15}$, and the rate to hold
     moves to where $d \log(\text{jump distance}) / d \log R = 0$. The frozen scale comes from an
     average of log R in which late steps have more weight. See docs/tuning.md.
 
