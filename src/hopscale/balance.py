@@ -26,7 +26,12 @@ def sqrt(log_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 def barker(log_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """g(t) = t / (t + 1)."""
-    return jax.nn.log_sigmoid(log_ratio)
+    return jnp.minimum(log_ratio, 0.0) - softplus(-jnp.abs(log_ratio))
+
+
+def softplus(s: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """log(1 + e^s), for s of any size. XLA vectorises it, unlike `jnp.logaddexp`."""
+    return jnp.maximum(s, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(s)))
 
 
 def min(log_ratio: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
