@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import hopscale as hs
 from hopscale import diagnostics
 from hopscale.engine.pages import Trace
 from hopscale.results.statistic import Statistic
@@ -44,14 +45,20 @@ def arviz():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", traces())
-def test_numbers_are_those_of_arviz(name, arviz):
+def test_r_hat_is_that_of_arviz(name, arviz):
+    trace = traces()[name]
+    assert diagnostics.r_hat(trace) == pytest.approx(float(arviz._rhat_rank(trace)), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n, trace in traces().items() if trace.size > 1000])
+def test_effective_sample_sizes_are_about_those_of_arviz(name, arviz):
     trace = traces()[name]
     for ours, theirs in [
-        (diagnostics.r_hat, arviz._rhat_rank),
         (diagnostics.mean_ess, arviz._ess_mean),
         (diagnostics.mcse_mean, arviz._mcse_mean),
     ]:
-        assert ours(trace) == pytest.approx(float(theirs(trace)), rel=1e-6), ours.__name__
+        close = ours(trace) == pytest.approx(float(theirs(trace)), rel=0.15)
+        assert close == (name != "antithetic"), ours.__name__  # ArviZ's has an upper bound
 
 
 def test_one_chain_is_compared_with_itself(arviz):
@@ -62,8 +69,8 @@ def test_one_chain_is_compared_with_itself(arviz):
         folded = np.abs(halves - np.median(halves))
         expected = max(arviz._rhat(arviz._z_scale(a)) for a in (halves, folded))
         assert diagnostics.r_hat(trace) == pytest.approx(expected, rel=1e-6)
-        assert diagnostics.mean_ess(trace) == pytest.approx(arviz._ess_mean(trace), rel=1e-6)
-        assert diagnostics.mcse_mean(trace) == pytest.approx(arviz._mcse_mean(trace), rel=1e-6)
+        assert diagnostics.mean_ess(trace) == pytest.approx(arviz._ess_mean(trace), rel=0.1)
+        assert diagnostics.mcse_mean(trace) == pytest.approx(arviz._mcse_mean(trace), rel=0.1)
     drifting = autoregressive(0.0, 1, 1000) + np.linspace(0, 3, 1000)
     assert diagnostics.r_hat(drifting) > 1.1
 
@@ -150,11 +157,90 @@ def test_averages_of_draws_tell_chains_apart_at_least_as_well():
     assert diagnostics.r_hat(averaged(apart, 512)[0]) > 1.05
 
 
+def variance_of_the_mean(matrix, weights, values, n):
+    r"""n Var(mean) of a stationary chain: $c_0 + 2 \sum_{k<n} (1 - k / n) c_k$."""
+    centred = values - weights @ values
+    ahead, total = centred, centred / 2
+    for k in range(1, n):
+        ahead = matrix @ ahead
+        total = total + (1 - k / n) * ahead
+    return 2 * (weights * centred) @ total
+
+
+@pytest.mark.parametrize("sites", [(0,), (1, 3), (1, 2, 3)])
+def test_errors_are_those_of_the_transition_matrix(sites):
+    """Two sites a step hardly change parity, which other statistics have a small part of."""
+    chains, n, rng = 200, 1000, np.random.default_rng(0)
+    upper = np.triu(rng.normal(size=(4, 4)) * 0.6, 1)
+    target = hs.Pairwise(upper + upper.T, rng.normal(size=4) * 0.3)
+    matrix = hs.check.transition_matrix(target, hs.LBP(), 2.0)
+    weights, states = hs.check.probabilities(target), hs.check.states(target)
+    values = np.prod(2.0 * states[:, list(sites)] - 1.0, axis=1)
+    found, steps = [], matrix.cumsum(axis=1)
+    for _ in range(5):
+        x, trace = rng.choice(len(weights), chains, p=weights), np.empty((n, chains))
+        for t in range(n):
+            x = (steps[x] < rng.random((chains, 1))).sum(axis=1).clip(max=len(weights) - 1)
+            trace[t] = values[x]
+        found.append(diagnostics.mcse_mean(trace.T) ** 2 * trace.size)
+    expected = variance_of_the_mean(matrix, weights, values, n)
+    assert np.mean(found) / expected == pytest.approx(1.0, abs=0.25)
+
+
+def with_a_slow_part(chains, n, seed, slow=0.998, share=0.01):
+    """Independent draws plus an autoregression with 1% of the variance, and n Var(mean)."""
+    rng = np.random.default_rng(seed)
+    x, noise = rng.normal(size=chains), rng.normal(size=(n, chains)) * np.sqrt(1 - slow**2)
+    part = np.empty((n, chains))
+    for t in range(n):
+        part[t] = x
+        x = slow * x + noise[t]
+    lags = np.arange(1, n)
+    inflated = 1.0 + 2.0 * np.sum((1 - lags / n) * slow**lags)
+    trace = np.sqrt(share) * part.T + np.sqrt(1 - share) * rng.normal(size=(chains, n))
+    return trace, 1.0 - share + share * inflated
+
+
+@pytest.mark.parametrize(("chains", "n", "capacity"), [(200, 1000, 1000), (50, 8192, 1024)])
+def test_a_slow_part_below_the_noise_of_autocorrelations_is_seen(chains, n, capacity):
+    found = []
+    for seed in range(6):
+        trace, expected = with_a_slow_part(chains, n, seed)
+        error = diagnostics.mcse_mean(*averaged(trace, capacity))
+        found.append(error**2 * trace.size / expected)
+    assert np.mean(found) == pytest.approx(1.0, abs=0.2)
+
+
+@pytest.mark.parametrize("capacity", [8192, 1024])
+def test_antithetic_draws_are_worth_many_times_their_number(capacity):
+    rho, found = -0.95, []
+    for seed in range(6):
+        trace = autoregressive(rho, 8, 8192, seed)
+        ess = diagnostics.mean_ess(*averaged(trace, capacity))
+        found.append(ess / trace.size * (1 + rho) / (1 - rho))
+    assert np.mean(found) == pytest.approx(1.0, abs=0.25)
+
+
 def test_averages_need_the_variance_of_draws():
     trace = autoregressive(0.0, 2, 100)
-    for number in (diagnostics.mean_ess, diagnostics.mcse_mean):
-        with pytest.raises(ValueError, match="give variance, one for each chain"):
-            number(trace, block=4)
+    with pytest.raises(ValueError, match="give variance, one for each chain"):
+        diagnostics.mean_ess(trace, block=4)
+
+
+def test_entries_that_cancel_exactly_have_the_error_of_rounding():
+    """Averages of two are constant up to rounding, which says nothing of the error."""
+    for size in (1.0, 1.1, 1e-3):
+        trace = np.tile(np.array([3.7 - size, 3.7 + size], np.float32), (50, 200))
+        error = diagnostics.mcse_mean(trace)
+        assert error == pytest.approx(size / np.sqrt(trace.size * np.log10(trace.size)), rel=0.01)
+
+
+def test_many_short_chains_have_the_error_of_their_mean():
+    """Autocovariances about the mean of each chain would be too small."""
+    for n in (12, 20):
+        traces = (autoregressive(0.0, 300, n, seed) for seed in range(10))
+        found = [diagnostics.mcse_mean(trace) ** 2 * trace.size for trace in traces]
+        assert np.mean(found) == pytest.approx(1.0, abs=0.1)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])

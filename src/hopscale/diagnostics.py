@@ -1,13 +1,20 @@
 """Convergence diagnostics: effective sample size, R-hat and Monte Carlo error of a statistic.
 
-`effective_sample_size` is the paper's estimator, for each chain. The others are those of Vehtari
-et al. (2021), for all chains together, and agree with ArviZ.
+`effective_sample_size` is the paper's estimator, for each chain. The others are for all chains
+together: `r_hat` is that of Vehtari et al. (2021), and `mean_ess` and `mcse_mean` are close to
+theirs where these are right.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+CHANCE = 0.01  # the probability that an estimate of a variance is higher, or lower, by chance
+FEWEST_BLOCKS = 16  # of each chain, and in all: fewer say little of how averages vary
+FEWEST_IN_ALL = 48
+FEWEST_CHAINS = 17
 
 
 def autocovariance(trace: Float[np.ndarray, "chains n"]) -> Float[np.ndarray, "chains n"]:
@@ -123,9 +130,8 @@ def mean_ess(
 
     $$\text{ESS} = \sigma^2 / \text{Var}(\text{mean})$$
 
-    with Var(mean) estimated from split chains by Geyer's initial monotone sequence. Averages of
-    draws have the same mean as the draws, so Var(mean) can be estimated from them. The variance of
-    single draws cannot, and has to be given.
+    Averages of draws have the same mean as the draws, so Var(mean) can be estimated from them. The
+    variance of single draws cannot, and has to be given.
 
     Args:
         trace: the statistic, one row per chain.
@@ -134,14 +140,13 @@ def mean_ess(
     """
     if not _says_something(trace):
         return float("nan")
-    size, of_entries = _effective(_halves(trace))
-    if block == 1:
-        return size
-    of_draws = _variance_of_draws(block, variance).mean()
-    if len(trace) > 1:
-        of_draws += trace.mean(axis=1, dtype=np.float64).var(ddof=1)
     draws = trace.size * block
-    return float(min(size * of_draws / of_entries, draws * np.log10(draws)))
+    if block == 1:
+        of_draws = trace.var(dtype=np.float64)
+    else:
+        between = trace.mean(axis=1, dtype=np.float64).var()
+        of_draws = _variance_of_draws(block, variance).mean() + between
+    return float(of_draws * draws / (draws - 1) / _variance_of_mean(trace))
 
 
 def mcse_mean(
@@ -149,20 +154,18 @@ def mcse_mean(
     block: int = 1,
     variance: Float[np.ndarray, " chains"] | None = None,
 ) -> float:
-    """Monte Carlo standard error of the statistic's mean over all draws of all chains.
+    r"""Monte Carlo standard error of the statistic's mean over all draws of all chains.
 
-    The standard deviation of single draws divided by the square root of `mean_ess`, whose arguments
-    it takes.
+    Var(mean) is the sum of autocorrelations, up to where Geyer's initial monotone sequence ends in
+    noise. A small part that changes slowly is below this noise, and so is what is left when
+    antithetic draws cancel. Both show in averages of 2, 4, 8, ... draws, and in the means of many
+    chains. Hence the variance is estimated from each of these; the result is that of the shortest
+    averages which no longer ones contradict.
+
+    Args:
+        trace, block, variance: as for `mean_ess`; the last two make no difference here.
     """
-    if not _says_something(trace):
-        return float("nan")
-    draws = trace.size * block
-    if block == 1:
-        spread = trace.var(dtype=np.float64)
-    else:
-        between = trace.mean(axis=1, dtype=np.float64).var()
-        spread = _variance_of_draws(block, variance).mean() + between
-    return float(np.sqrt(spread * draws / (draws - 1) / mean_ess(trace, block, variance)))
+    return float(np.sqrt(_variance_of_mean(trace))) if _says_something(trace) else float("nan")
 
 
 def _variance_of_draws(block: int, variance: np.ndarray | None) -> np.ndarray:
@@ -172,6 +175,64 @@ def _variance_of_draws(block: int, variance: np.ndarray | None) -> np.ndarray:
             "had: give variance, one for each chain."
         )
     return np.asarray(variance, dtype=np.float64)
+
+
+class _Estimate(NamedTuple):
+    """An estimate of a variance, about as uncertain as a chi-square of these degrees of freedom."""
+
+    variance: float
+    freedom: float
+
+    def contradicts(self, other: "_Estimate") -> bool:
+        """Whether the other, taken to be right, leaves this one to chance."""
+        from scipy.special import chdtri  # SciPy is slow to import
+
+        low, high = (chdtri(self.freedom, p) / self.freedom for p in (1.0 - CHANCE, CHANCE))
+        return not low <= self.variance / other.variance <= high
+
+
+def _variance_of_mean(trace: np.ndarray) -> float:
+    """Var(mean) from the shortest averages of entries that no longer ones contradict.
+
+    Longer averages miss less of the correlation, and there are fewer of them. This choice between
+    estimates with less bias and those with less noise is Lepski's (1991).
+    """
+    found = list(_estimates(trace))
+    for place, estimate in enumerate(found):
+        if not any(longer.contradicts(estimate) for longer in found[place + 1 :]):
+            break
+    return estimate.variance
+
+
+def _estimates(trace: np.ndarray) -> Iterator[_Estimate]:
+    """Var(mean) from entries, from their averages over 2, 4, 8, ..., and from means of chains."""
+    precision = trace.dtype if trace.dtype.kind == "f" else np.float64
+    rounding = float(np.finfo(precision).eps * np.abs(trace).max()) ** 2
+    entries = trace
+    while True:
+        yield _by_correlation(entries)
+        chains, pairs = len(entries), entries.shape[1] // 2
+        entries = entries[:, : 2 * pairs].reshape(chains, pairs, 2).mean(axis=2, dtype=np.float64)
+        if pairs < FEWEST_BLOCKS or entries.size < FEWEST_IN_ALL or entries.var() <= rounding:
+            break
+    means = trace.mean(axis=1, dtype=np.float64)
+    if len(means) >= FEWEST_CHAINS and means.var() > rounding:
+        yield _Estimate(means.var(ddof=1) / len(means), len(means) - 1)
+
+
+def _by_correlation(entries: np.ndarray) -> _Estimate:
+    """Var(mean) from autocovariances about the mean of all chains.
+
+    By Bartlett's formula the sum up to lag k has a relative variance of 2 (2 k + 1) / n for n
+    entries in all. Each autocovariance is too small by Var(mean).
+    """
+    n = entries.shape[1]
+    lags = np.arange(n // 2)
+    covariance = _mean_autocovariance(entries, entries.mean(dtype=np.float64))[: n // 2]
+    covariance *= n / (n - lags)
+    time, last = _correlation_time(covariance / covariance[0], entries.size)
+    counted = (2 * last + 1) / entries.size
+    return _Estimate(covariance[0] * time / entries.size * (1.0 + counted), 1.0 / counted)
 
 
 def _check(trace: Any) -> None:
@@ -226,37 +287,39 @@ def _between_within(scores: np.ndarray, order: np.ndarray, shape: tuple[int, ...
     if within < 1e-13:  # scores are of the order of 1: rounding alone leaves about 1e-16
         return RHat(float("inf"), 1.0)
     r_hat = float(np.sqrt((n - 1) / n + means.var(ddof=1) / within))
-    halves = shape[0]
-    return RHat(r_hat, 2.0 * _effective(placed, between=False)[0] / halves)
+    return RHat(r_hat, _worth_of_two(placed))
 
 
-def _effective(halves: np.ndarray, between: bool = True) -> tuple[float, float]:
-    """Effective sample size of all entries together, and the variance of one entry.
-
-    By Geyer's initial monotone sequence over autocorrelations pooled as in Stan. The variance
-    between chains counts, unless told otherwise.
-    """
-    chains, n = halves.shape
+def _worth_of_two(halves: np.ndarray) -> float:
+    """The effective sample size of two half-chains, of which only changes within each count."""
+    n = halves.shape[1]
     covariance = _mean_autocovariance(halves)
-    variance = covariance[0]
-    if chains > 1 and between:
-        variance += halves.mean(axis=1, dtype=np.float64).var(ddof=1)
-    rho = 1.0 - (covariance[0] * n / (n - 1) - covariance) / variance
+    rho = covariance / covariance[0] - 1.0 / (n - 1)
     rho[0] = 1.0
-    # In a reversible chain the autocorrelations at an even lag and the next odd one have a positive
-    # sum. Noise begins with the first pair whose sum is not positive.
-    pairs = 1 + max(0, (n - 3) // 2)
+    return 2.0 * n / _correlation_time(rho, halves.size)[0]
+
+
+def _correlation_time(rho: np.ndarray, entries: int) -> tuple[float, int]:
+    """One plus twice the sum of autocorrelations, and the last lag that counts, at least 1.
+
+    By Geyer's initial monotone sequence. In a reversible chain the autocorrelations at an even lag
+    and the next odd one have a positive sum. Noise begins with the first pair whose sum is not
+    positive.
+    """
+    pairs = 1 + max(0, (len(rho) - 3) // 2)
     sums = rho[0 : 2 * pairs : 2] + rho[1 : 2 * pairs : 2]
     noise = np.flatnonzero(sums <= 0.0)
     end = int(noise[0]) if noise.size else pairs - 1
     last = rho[2 * end] if sums[end] >= 0.0 else max(rho[2 * end], 0.0)
     time = -1.0 + 2.0 * np.minimum.accumulate(sums[:end]).sum() + last
-    # The result for antithetic chains is at most log10(n) times their number n of entries.
-    return float(halves.size / max(time, 1.0 / np.log10(halves.size))), float(variance)
+    # Noise can leave next to nothing of antithetic entries: at most log10(n) times their number n.
+    return float(max(time, 1.0 / np.log10(entries))), max(2 * end - 1, 1)
 
 
-def _mean_autocovariance(chains: np.ndarray, at_once: int = 128) -> np.ndarray:
-    """Autocovariance averaged over chains.
+def _mean_autocovariance(
+    chains: np.ndarray, centre: float | None = None, at_once: int = 128
+) -> np.ndarray:
+    """Autocovariance averaged over chains, about `centre` or about the mean of each.
 
     It is the inverse transform of the average power spectrum, so one inverse transform suffices.
     Spectra of all chains at once would take gigabytes.
@@ -268,7 +331,7 @@ def _mean_autocovariance(chains: np.ndarray, at_once: int = 128) -> np.ndarray:
     power = np.zeros(size // 2 + 1)
     for first in range(0, len(chains), at_once):
         part = chains[first : first + at_once].astype(np.float64)
-        part -= part.mean(axis=1, keepdims=True)
+        part -= part.mean(axis=1, keepdims=True) if centre is None else centre
         spectrum = np.fft.rfft(part, size, axis=1)
         power += (spectrum.real**2 + spectrum.imag**2).sum(axis=0)
     return np.fft.irfft(power, size)[:n] / (n * len(chains))
