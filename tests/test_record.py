@@ -67,6 +67,19 @@ def test_moments_of_pages_are_those_of_all():
     np.testing.assert_allclose(moments.variance, values.var(axis=0), rtol=1e-9)
 
 
+@pytest.mark.parametrize("offset", [0.0, -1e6, 3e7])
+def test_moments_of_large_numbers_are_not_rounded(offset):
+    """Single precision cannot hold the mean of numbers that are large and vary little."""
+    numbers = np.random.default_rng(0).integers(-20, 20, (3, 129, 5, 2)) + offset
+    numbers = numbers.astype(np.float32)
+    totals = pages.Totals.empty(1, 1, 2)
+    for page in numbers:
+        totals.add(pages.summarize(jnp.asarray(page[None]), jnp.asarray(128), 1), 128, 1)
+    counted = numbers[:, :-1].astype(np.float64).reshape(-1, 5, 2)
+    assert totals.moments.mean[0] == pytest.approx(counted.mean(axis=0), rel=0, abs=1e-4)
+    assert totals.moments.variance[0] == pytest.approx(counted.var(axis=0), rel=1e-5)
+
+
 def test_memory_of_traces_does_not_grow_with_chains():
     for chains in (1, 100, 10_000, 10**6):
         capacity, rows = pages.trace_capacity(chains), pages.page_rows(chains)

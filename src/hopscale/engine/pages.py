@@ -33,12 +33,15 @@ class Summary(NamedTuple):
     """The summary of a page: mean and summed squared deviations over its steps, and its history.
 
     Attributes:
-        mean, squares: for each number and chain.
+        mean, rest, squares: for each number and chain. The mean is `mean` + `rest`: the second is
+            what rounding takes from the first, which matters where numbers are large and vary
+            little. Squares are about `mean`.
         blocks: averages of the statistics over `resolution` steps each, chain by chain.
         history: the mean over chains of each step's numbers.
     """
 
     mean: Float[Array, "numbers chains"]
+    rest: Float[Array, "numbers chains"]
     squares: Float[Array, "numbers chains"]
     blocks: Float[Array, "blocks statistics chains"]
     history: Float[Array, "rows steps"]
@@ -80,11 +83,13 @@ def _summary(numbers: Array, rows: Array, resolution: int) -> Summary:
     numbers = numbers[:-1]
     taken = (jnp.arange(len(numbers)) < rows)[:, None, None]
     counted = jnp.where(taken, numbers, 0.0)
-    mean = jnp.sum(counted, axis=0) / jnp.maximum(rows, 1).astype(numbers.dtype)
+    count = jnp.maximum(rows, 1).astype(numbers.dtype)
+    mean = jnp.sum(counted, axis=0) / count
     off = jnp.where(taken, numbers - mean[None], 0.0)
     first = len(STEP_NUMBERS)
     return Summary(
         mean=mean,
+        rest=jnp.sum(off, axis=0) / count,
         squares=jnp.sum(off**2, axis=0),
         blocks=average(counted[:, first:], resolution),
         history=jnp.mean(counted[:, :first], axis=2),
@@ -220,8 +225,9 @@ class Totals(NamedTuple):
 
     def add(self, summary: Summary, rows: int, resolution: int) -> None:
         """Add the summary of a page with this number of rows."""
-        mean, squares, blocks, means = map(np.asarray, summary)
-        self.moments.add(rows, mean, squares)
+        mean, rest, squares, blocks, means = map(np.asarray, summary)
+        rest = rest.astype(np.float64)
+        self.moments.add(rows, mean + rest, np.maximum(squares - rows * rest**2, 0.0))
         self.trace.add(np.swapaxes(blocks, 0, 1)[: rows // resolution], resolution)
         self.history.add(np.swapaxes(means, 0, 1)[:rows], 1)
 
