@@ -183,6 +183,17 @@ def test_few_chains_that_mix_are_no_alarm():
     assert not any("R-hat" in sentence for run in runs for sentence in run.warnings)
 
 
+def test_a_few_draws_are_too_few_and_nothing_else():
+    """Chains that rest, and an acceptance rate that is off, are chance in a few draws."""
+    keys, settings = list(range(5)), {"chains": 3, "warmup": 2_000, "progress": False}
+    for draws, are in ((1, "One draw is"), (4, "4 draws are")):
+        runs = hs.sample_many(small_pairs(), hs.LBP(), keys=keys, draws=draws, **settings)
+        assert any(np.any(run.distance_by_chain == 0) for run in runs)
+        for run in runs:
+            (said,) = run.warnings
+            assert said.startswith(f"{are} too few to judge by.")
+
+
 def test_a_scale_kept_off_an_even_number_is_no_alarm():
     """The frozen scale is 1.75, where warm-up was at 2: acceptance is another, as it should be."""
     settings = {"chains": 100, "warmup": 2_000, "draws": 1_000}

@@ -30,6 +30,7 @@ EFFECTIVE_DRAWS = 400  # of all chains together
 SCALE_DRIFT = 0.1  # the largest relative change allowed over the last half of warm-up
 MOVED_AWAY = 0.15  # of log R: a little more than the step from 2 to 1.75
 RATE_GAP = 0.05  # between the acceptance of the draws and the rate the tuner aimed at
+RATE_NOISE = 1.5  # three times the most that acceptance can vary from step to step
 LOST_DIGITS = 0.02  # the largest rounding error allowed in a log-density
 ROUND_TRIPS = 100  # of all chains together
 REJECTED = 0.9  # of swaps between neighbouring levels
@@ -50,7 +51,7 @@ def _stuck(run: "Run"):
         yield "Nothing was drawn: the run was stopped during warm-up."
         return
     still = int(np.sum(run.distance_by_chain == 0))
-    if still:
+    if still and run.num_draws >= TOO_FEW_DRAWS:
         yield (
             f"{still:,} of {run.chains:,} chains never moved in {run.num_draws:,} draws. Start "
             "them elsewhere (init=), fix a smaller scale, or check that changes of one site lead "
@@ -165,6 +166,7 @@ def _scale(run: "Run"):
     here = _rate_at(run, rate, scale, scales)
     # The law is rough where R is small.
     gap = abs(run.acceptance - here) - abs(here - rate)
+    gap -= RATE_NOISE / np.sqrt(run.chains * run.num_draws)
     if scale <= scales.low * 1.01 and run.acceptance < best - 0.1:
         reason = "Even the smallest changes are refused: hs.compare(target) tries other kernels."
         if run.kernel.informed and run.target.ratios != "exact":
@@ -318,10 +320,13 @@ def _traced(run: "Run") -> list["Statistic"]:
 
 def _mixing(run: "Run"):
     traces = _traced(run)
-    if not run.num_draws or np.all(run.distance_by_chain == 0):
+    if not run.num_draws:
         return
     if not traces:
-        yield f"{run.num_draws} draws are too few to judge by. Draw longer: run.extend(draws)."
+        few = "One draw is" if run.num_draws == 1 else f"{run.num_draws} draws are"
+        yield f"{few} too few to judge by. Draw longer: run.extend(draws)."
+        return
+    if np.all(run.distance_by_chain == 0):
         return
     apart = [s for s in traces if disagrees(run, s)]
     if apart:
