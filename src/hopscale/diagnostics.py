@@ -198,10 +198,12 @@ def _variance_of_mean(trace: np.ndarray) -> float:
     estimates with less bias and those with less noise is Lepski's (1991).
     """
     found = list(_estimates(trace))
-    for place, estimate in enumerate(found):
-        if not any(longer.contradicts(estimate) for longer in found[place + 1 :]):
-            break
-    return estimate.variance
+    agreed = (
+        estimate.variance
+        for place, estimate in enumerate(found)
+        if not any(longer.contradicts(estimate) for longer in found[place + 1 :])
+    )
+    return next(agreed)  # nothing contradicts the last
 
 
 def _estimates(trace: np.ndarray) -> Iterator[_Estimate]:
@@ -217,7 +219,7 @@ def _estimates(trace: np.ndarray) -> Iterator[_Estimate]:
             break
     means = trace.mean(axis=1, dtype=np.float64)
     if len(means) >= FEWEST_CHAINS and means.var() > rounding:
-        yield _Estimate(means.var(ddof=1) / len(means), len(means) - 1)
+        yield _Estimate(float(means.var(ddof=1)) / len(means), len(means) - 1)
 
 
 def _by_correlation(entries: np.ndarray) -> _Estimate:
@@ -228,11 +230,12 @@ def _by_correlation(entries: np.ndarray) -> _Estimate:
     """
     n = entries.shape[1]
     lags = np.arange(n // 2)
-    covariance = _mean_autocovariance(entries, entries.mean(dtype=np.float64))[: n // 2]
+    covariance = _mean_autocovariance(entries, float(entries.mean(dtype=np.float64)))[: n // 2]
     covariance *= n / (n - lags)
     time, last = _correlation_time(covariance / covariance[0], entries.size)
     counted = (2 * last + 1) / entries.size
-    return _Estimate(covariance[0] * time / entries.size * (1.0 + counted), 1.0 / counted)
+    variance = float(covariance[0]) * time / entries.size
+    return _Estimate(variance * (1.0 + counted), 1.0 / counted)
 
 
 def _check(trace: Any) -> None:
