@@ -1,5 +1,9 @@
 """Log Z from two sides, and from a mixture, against enumeration."""
 
+import os
+import signal
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +11,9 @@ import pytest
 
 import hopscale as hs
 from annealed import ERRORS, SHAPE, model, truth
-from hopscale.learn import Mixture, log_likelihood, log_z
-from hopscale.learn.log_weights import bridge, two_sides
+from hopscale.learn import Mixture, annealing, log_likelihood, log_z
+from hopscale.learn.estimation import Estimation
+from hopscale.learn.log_weights import bridge, log_mean, two_sides
 
 CHAINS, BETAS, REPEATS = 100, 12, 9  # those of test_learn_ais: the same programs
 CHANCE = 0.5  # four standard errors of a bound, from repeats that differ by 0.4
@@ -108,7 +113,7 @@ def test_bennetts_estimate_of_normal_weights():
     value, error = bridge(forward, backward)
     assert abs(value - m) < ERRORS * error
     assert error < 0.15
-    both = two_sides(forward.reshape(10, -1), backward.reshape(10, -1), resampled=False)
+    both = two_sides(forward.reshape(10, -1), backward.reshape(10, -1), midpoint=False)
     assert both.value == value
     assert both.error >= error
     assert both.upper > m
@@ -165,6 +170,56 @@ def test_finished_ways_are_not_computed_again(tmp_path):
     assert (one.value, one.upper) == (again.value, again.upper)
     with pytest.raises(ValueError, match=r"another estimate: .*reverse_from"):
         log_z(model(), reverse_from=1 - samples, repeats=1, **options)
+
+
+def test_the_first_repeat_back_is_used(monkeypatch):
+    starts, start = [], annealing.start
+    monkeypatch.setattr(annealing, "start", lambda *a: starts.append(1) or start(*a))
+    found, _ = two(model(), exact_samples(model()), repeats=2)
+    assert found.upper_by_repeat is not None
+    assert len(found.upper_by_repeat) == 2
+    assert len(starts) == 1 + 2 + 2  # the scales of the pilot serve both ways
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_fewer_repeats_leave_the_others_in_the_file(tmp_path, monkeypatch):
+    options = {"resample": 0.0, "keep": tmp_path / "repeats"}
+    samples, advance = exact_samples(model()), Estimation.advance
+
+    def interrupted(job, steps):
+        advance(job, steps)
+        if job.repeats_done == [3, 0]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Estimation, "advance", interrupted)
+        with pytest.raises(hs.Interrupted, match="3 of 3 repeats to the target and 0 of 3 back"):
+            two(model(), samples, repeats=3, **options)
+    fewer, _ = two(model(), samples, repeats=1, **options)
+    assert fewer.value == two(model(), samples, repeats=1, resample=0.0)[0].value
+    starts, start = [], annealing.start
+    monkeypatch.setattr(annealing, "start", lambda *a: starts.append(1) or start(*a))
+    all_three, _ = two(model(), samples, repeats=3, **options)
+    assert len(starts) == 2  # one of the three back was made with the fewer
+    assert all_three.value == two(model(), samples, repeats=3, resample=0.0)[0].value
+
+
+def test_chains_from_one_sample_are_one_draw():
+    rng = np.random.default_rng(0)
+    forward, back = rng.normal(-2, 2, 2_000), rng.normal(-2, 2, 100)
+    again = np.tile(back, 5)
+    np.testing.assert_allclose(log_mean(again, samples=100), log_mean(back))
+    _, error = bridge(forward, again, samples=100)
+    assert error > 1.5 * bridge(forward, again)[1]
+    both = two_sides(forward.reshape(5, -1), again.reshape(5, -1), midpoint=False, samples=100)
+    assert both.error >= error
+    assert both.effective == pytest.approx(log_mean(back)[2])
+
+
+def test_samples_used_again_do_not_count_again():
+    few, _ = two(model(), exact_samples(model(), CHAINS), resample=0.0)
+    many, _ = two(model(), exact_samples(model()), resample=0.0)
+    assert few.effective <= CHAINS < many.effective
 
 
 @pytest.mark.parametrize(

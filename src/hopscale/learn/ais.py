@@ -78,16 +78,18 @@ def log_z(
         repeats: the number of independent estimates, made one after the other.
         reverse_from: samples of the target along the first axis, at least as many as chains. As
             many chains walk back from these, which gives log Z from two sides. The upper side is
-            only as good as these samples.
+            only as good as these samples. If they are fewer than chains of all repeats, they are
+            used again, and the error counts the chains that begin at one sample as one draw.
         kernel: any that moves chains of `hs.Tempered`; `LBP("sqrt")` by default.
         scale: a tuner with one scale for all chains; by default `Tuned` at the kernel's best rate.
-            An extra repeat tunes it along the path, and its weights are not used. The other repeats
-            follow the same scales, so that no step depends on what its chain did before.
+            An extra repeat tunes it along the path, and its weights are not used. The others, and
+            those back, follow the same scales, so that no step depends on what its chain did
+            before.
         resample: draw chains again, by weight, when fewer than this share of them are effective.
             0 means never, which is plain annealed importance sampling.
         key: a seed or a JAX key.
         keep: a file for finished repeats. Repeats of the same estimate that it already holds are
-            not computed again.
+            not computed again. If it holds more than are asked for, they stay in it unused.
         progress: show a progress bar where there is a terminal.
         sampler: another name for `kernel`.
 

@@ -22,6 +22,7 @@ from hopscale.learn.mixture import Mixture
 from hopscale.target import State
 
 KIND = "repeats of an estimate of log Z"
+PILOTS = (1, 0)  # repeats of each way that tune the scales and are not used
 
 
 class Repeat(NamedTuple):
@@ -46,6 +47,8 @@ class Repeat(NamedTuple):
 class Estimation:
     """A `host.Job`: a pilot that tunes the scales, then the repeats; then those of the way back.
 
+    A file may hold more repeats than are asked for. These stay in it and are not used.
+
     Args:
         annealing: the path.
         chains: the number of chains of each repeat.
@@ -69,11 +72,10 @@ class Estimation:
         self.steps = len(annealing.betas) - 1  # of a repeat
         self.file = None if file is None else Path(file)
         self.fingerprint: dict[str, Any] = {}
-        self.finished: list[list[Repeat]] = [[] for _ in range(self.ways)]  # the pilots first
+        self.finished: list[list[Repeat]] = [[] for _ in range(self.ways)]  # the pilot first
         if self.file is not None:
             self.fingerprint = _fingerprint(annealing, chains, key, samples)
-            found = _read(self.file, self.fingerprint, self.ways)
-            self.finished = [repeats_[: repeats + 1] for repeats_ in found]
+            self.finished = _read(self.file, self.fingerprint, self.ways)
         self.walk: Walk | None = None
         self.done = 0  # steps of the present repeat
 
@@ -81,11 +83,12 @@ class Estimation:
 
     @property
     def phases(self) -> dict[str, int]:
-        return {"annealing": self.ways * (self.repeats + 1) * self.steps}
+        return {"annealing": sum(map(self._needed, range(self.ways))) * self.steps}
 
     @property
     def at(self) -> tuple[str, int]:
-        return "annealing", sum(map(len, self.finished)) * self.steps + self.done
+        full = sum(min(len(done), self._needed(way)) for way, done in enumerate(self.finished))
+        return "annealing", full * self.steps + self.done
 
     def room(self) -> int:
         """Steps until the end of the repeat."""
@@ -125,9 +128,12 @@ class Estimation:
     def _way(self) -> int | None:
         """0 on the way to the target, 1 on the way back, None when all repeats are done."""
         for way, finished in enumerate(self.finished):
-            if len(finished) <= self.repeats:
+            if len(finished) < self._needed(way):
                 return way
         return None
+
+    def _needed(self, way: int) -> int:
+        return PILOTS[way] + self.repeats
 
     def _scales(self, way: int, dtype) -> np.ndarray:
         """The scales of each step: on the way to the target, those that the pilot found.
@@ -142,7 +148,10 @@ class Estimation:
         return np.append(scales[:-1][::-1], scales[0]) if way else scales
 
     def _begin(self, way: int, repeat: int, key: Key[Array, ""]) -> State:
-        """The first states of a repeat's chains: draws of the base, or samples of the target."""
+        """The first states of a repeat's chains: draws of the base, or samples of the target.
+
+        Each sample is taken once before any is taken again.
+        """
         if way == 0:
             return _draw(self.annealing.target.base, key, self.chains)
         assert self.samples is not None
@@ -173,11 +182,14 @@ class Estimation:
     @property
     def repeats_done(self) -> list[int]:
         """The number of finished repeats of each way."""
-        return [max(len(finished) - 1, 0) for finished in self.finished]
+        return [len(self._used(way)) for way in range(self.ways)]
+
+    def _used(self, way: int) -> list[Repeat]:
+        return self.finished[way][PILOTS[way] : self._needed(way)]
 
     def result(self, seconds: float, resample: float) -> LogZ | None:
         """The estimate of the finished repeats."""
-        forward, *backward = (finished[1:] for finished in self.finished)
+        forward, *backward = (self._used(way) for way in range(self.ways))
         if not forward:
             return None
         log_weights = np.stack([repeat.log_weights for repeat in forward])
@@ -185,7 +197,9 @@ class Estimation:
         upper = upper_by_repeat = None
         if backward and backward[0]:
             back = np.stack([repeat.log_weights for repeat in backward[0]])
-            both = two_sides(log_weights, back, bool(resample) or not self._reversible)
+            assert self.samples is not None
+            midpoint = bool(resample) or not self._reversible
+            both = two_sides(log_weights, back, midpoint, len(self.samples))
             value, error, upper = both.value, both.error, both.upper
             upper_by_repeat = np.array([-log_mean(one)[0] for one in back])
             effective = min(effective, both.effective)

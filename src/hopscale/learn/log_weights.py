@@ -153,14 +153,23 @@ class TwoSides(NamedTuple):
     effective: float
 
 
-def two_sides(forward: np.ndarray, backward: np.ndarray, resampled: bool) -> TwoSides:
-    """Log Z from the log-weights, by repeat and family, of forward and of backward chains."""
+def two_sides(
+    forward: np.ndarray, backward: np.ndarray, midpoint: bool, samples: int | None = None
+) -> TwoSides:
+    """Log Z from the log-weights, by repeat and family, of forward and of backward chains.
+
+    Args:
+        forward, backward: of shape (repeats, families).
+        midpoint: take the midpoint of the two sides instead of Bennett's estimate.
+        samples: the number of samples that backward families begin at in turn, again from the first
+            after the last; None if no two begin at the same.
+    """
     lower, upper = mean_bound(forward), -mean_bound(backward)
     _, lower_error, _ = log_mean(forward.reshape(-1))
-    _, upper_error, effective = log_mean(backward.reshape(-1))
+    _, upper_error, effective = log_mean(backward.reshape(-1), samples)
     value, error = (lower + upper) / 2, float(np.hypot(lower_error, upper_error)) / 2
-    if not resampled:
-        value, error = bridge(forward.reshape(-1), backward.reshape(-1))
+    if not midpoint:
+        value, error = bridge(forward.reshape(-1), backward.reshape(-1), samples)
     if contradict(lower, upper):
         value = lower
     repeats = float(np.hypot(_spread(forward), _spread(backward))) / 2
@@ -187,38 +196,55 @@ def mean_bound(log_weights: Float[np.ndarray, "repeats chains"]) -> float:
     return float(np.mean([log_mean(one)[0] for one in log_weights]))
 
 
-def bridge(forward: np.ndarray, backward: np.ndarray) -> tuple[float, float]:
+def bridge(
+    forward: np.ndarray, backward: np.ndarray, samples: int | None = None
+) -> tuple[float, float]:
     r"""Bennett's estimate of log Z and its standard error, by a bootstrap of both sides.
 
     With weights w of n forward chains and v of m backward chains, and l = log(m / n), it solves
 
     $$\sum \sigma(\log w + l - \log Z) = \sum \sigma(\log v - l + \log Z).$$
+
+    `samples` is as for `two_sides`.
     """
-    rng = np.random.default_rng(0)
-    n, m = len(forward), len(backward)
     if not np.isfinite(forward).any():
         return float("-inf"), float("nan")
-    found = _meeting(forward[None], backward[None])
-    there = forward[rng.integers(0, n, (BRIDGE_RESAMPLES, n))]
-    back = backward[rng.integers(0, m, (BRIDGE_RESAMPLES, m))]
-    some = np.isfinite(there).any(axis=1)
-    again = _meeting(there[some], back[some])
+    rng = np.random.default_rng(0)
+    once = [np.ones((1, len(side))) for side in (forward, backward)]
+    found = _meeting(forward, backward, *once)
+    there = _times_drawn(rng, np.arange(len(forward)))
+    back = _times_drawn(rng, _origins(len(backward), samples))
+    some = there[:, np.isfinite(forward)].any(axis=1)
+    again = _meeting(forward, backward, there[some], back[some])
     return float(found[0]), float(again.std(ddof=1))
 
 
-def _meeting(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """The solution for each row, by bisection of an interval that holds it."""
-    shift = np.log(backward.shape[1] / forward.shape[1])
-    ends = np.concatenate([forward, -backward], axis=1)
-    known = np.isfinite(ends)  # chains of weight zero count as no more than that
-    low = np.where(known, ends, np.inf).min(axis=1) - abs(shift) - 50
-    high = np.where(known, ends, -np.inf).max(axis=1) + abs(shift) + 50
+def _origins(families: int, samples: int | None) -> np.ndarray:
+    """The index of the draw that each family begins at."""
+    return np.arange(families) % (samples or families)
+
+
+def _times_drawn(rng: np.random.Generator, origins: np.ndarray) -> np.ndarray:
+    """How often each family is in each bootstrap sample: those of one origin are drawn together."""
+    number = origins.max() + 1
+    return rng.multinomial(number, np.full(number, 1 / number), BRIDGE_RESAMPLES)[:, origins]
+
+
+def _meeting(
+    forward: np.ndarray, backward: np.ndarray, there: np.ndarray, back: np.ndarray
+) -> np.ndarray:
+    """The solution for each row of counts of chains, by bisection of an interval that holds it."""
+    shift = np.log(back.sum(axis=1) / there.sum(axis=1))[:, None]
+    ends = np.concatenate([forward, -backward])
+    ends = ends[np.isfinite(ends)]  # chains of weight zero count as no more than that
+    low = np.full_like(shift, ends.min() - np.abs(shift).max() - 50)
+    high = np.full_like(shift, ends.max() + np.abs(shift).max() + 50)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        there = _sigmoid(forward + shift - middle[:, None]).sum(axis=1)
-        back = _sigmoid(backward - shift + middle[:, None]).sum(axis=1)
-        low, high = np.where(there > back, middle, low), np.where(there > back, high, middle)
-    return (low + high) / 2
+        ups = (there * _sigmoid(forward + shift - middle)).sum(axis=1, keepdims=True)
+        downs = (back * _sigmoid(backward - shift + middle)).sum(axis=1, keepdims=True)
+        low, high = np.where(ups > downs, middle, low), np.where(ups > downs, high, middle)
+    return (low + high)[:, 0] / 2
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -232,17 +258,20 @@ def families(log_weights: np.ndarray, ancestors: np.ndarray) -> np.ndarray:
     return summed
 
 
-def log_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
+def log_mean(log_weights: np.ndarray, samples: int | None = None) -> tuple[float, float, float]:
     """The log of the mean weight, its standard error by a bootstrap, and the effective number.
 
-    Bootstrap draws without any weight, which are likely only with few families, are left out.
+    Families that begin at the same sample (`samples` is as for `two_sides`) are one draw. Bootstrap
+    draws without any weight, which are likely only with few families, are left out.
     """
     top = log_weights.max()
     if top == -np.inf:  # no chain has any weight
         return float("-inf"), float("nan"), 0.0
-    weights = np.exp(log_weights - top)
+    origins = _origins(log_weights.size, samples)
+    weights, sizes = np.bincount(origins, np.exp(log_weights - top)), np.bincount(origins)
     rows = np.random.default_rng(0).integers(0, weights.size, (RESAMPLES, weights.size))
-    means = weights[rows].mean(axis=1)
+    means = weights[rows].sum(axis=1) / sizes[rows].sum(axis=1)
     resampled = np.log(means[means > 0])
     effective = weights.sum() ** 2 / (weights**2).sum()
-    return float(top + np.log(weights.mean())), float(resampled.std(ddof=1)), float(effective)
+    mean = weights.sum() / log_weights.size
+    return float(top + np.log(mean)), float(resampled.std(ddof=1)), float(effective)
