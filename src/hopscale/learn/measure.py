@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from hopscale.disk import storage
@@ -14,9 +15,9 @@ from hopscale.learn.gallery import settled
 from hopscale.learn.log_weights import LogZ
 from hopscale.learn.mixture import Mixture
 from hopscale.runs.host import Interrupted
-from hopscale.validate import count
+from hopscale.validate import as_key, count
 
-FITTED_STATES = 10_000  # the mixture is fitted to at most as many states of the data
+FITTED_STATES = 10_000  # the mixture is fitted to at most as many states of the data, at random
 
 
 def measure_log_z(
@@ -28,7 +29,7 @@ def measure_log_z(
     settle: int = 1_000,
     chains: int = 100,
     repeats: int = 5,
-    key: int = 0,
+    key: Any = 0,
     **options: Any,
 ) -> LogZ:
     """Log Z of a trained model from two sides.
@@ -37,10 +38,12 @@ def measure_log_z(
 
     Args:
         model: an `EBM`.
-        data: bits that the model was trained on, for the mixture. They decide how long the path is,
-            not where it leads. None takes half of the samples; the others are for the way back.
+        data: bits that the model was trained on, for the mixture, which is fitted to 10,000 of them
+            at random if there are more. They decide how long the path is, not where it leads. None
+            takes half of the samples; the others are for the way back.
         samples: states that are nearly the model's, such as the replay buffer (`Trained.samples`),
-            at least as many as chains. They first take `settle` steps of adaptive LBP.
+            at least as many as chains. `chains` x `repeats` of them are used, and first take
+            `settle` steps of adaptive LBP.
         components: of the mixture; 0 for the model's own base of independent bits.
         settle: the number of steps; 0 for samples that are the model's already.
         chains, repeats, key: as for `log_z`.
@@ -48,14 +51,17 @@ def measure_log_z(
     """
     count("components", components, minimum=0)
     count("settle", settle, minimum=0)
-    samples = np.asarray(samples)[np.random.default_rng(key).permutation(len(samples))]
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
+    samples = rng.permutation(np.asarray(samples))
     if data is None:
         data, samples = np.split(samples, [len(samples) // 2])
-    x = samples[: chains * (repeats + 1)]
+    x = samples[: chains * repeats]
     _check_kept(options.get("keep"), x.shape)
     base = model.base
     if components:
-        base = Mixture.fit(np.asarray(data)[:FITTED_STATES], components, key=key)
+        data = np.asarray(data)
+        fitted = rng.permutation(len(data))[:FITTED_STATES]
+        base = Mixture.fit(data[fitted], components, key=key)
     if settle:
         try:
             x = settled(model, x, settle, key)
