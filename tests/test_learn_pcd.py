@@ -172,7 +172,7 @@ def test_a_crisis_is_survived_and_told(monkeypatch):
 
 
 def test_a_crisis_that_does_not_end_keeps_the_checkpoint_before_it(tmp_path):
-    settings = PCD(**{**SMALL.__dict__, "crisis": 0.5, "patience": 60})
+    settings = PCD(**{**SMALL.__dict__, "crisis": 0.5, "patience": 100})
     words = "crisis not over: the gap opened at iteration"
     with pytest.raises(DivergedError, match=words) as stopped:
         train(2_000, settings, directory=tmp_path, every=10)
@@ -180,6 +180,24 @@ def test_a_crisis_that_does_not_end_keeps_the_checkpoint_before_it(tmp_path):
     before = 10 * ((crisis.begin - 1) // 10)
     assert f"step-{before:09d}.checkpoint" in str(stopped.value)
     assert (tmp_path / f"step-{before:09d}.checkpoint").exists()
+
+
+def test_the_history_of_a_failure_ends_with_it():
+    """Training went on to the end of the chunk."""
+    settings = PCD(**{**SMALL.__dict__, "crisis": 1e-4, "patience": 100})
+    with pytest.raises(DivergedError, match="crisis not over") as stopped:
+        train(500, settings, chunk=500)
+    assert stopped.value.iteration == 110
+    assert stopped.value.history is not None
+    whole = train(500).history
+    for name, values in stopped.value.history.items():
+        np.testing.assert_array_equal(values, whole[name][:110])
+
+
+def test_patience_ends_no_crisis_before_it_can_be_over():
+    assert PCD(patience=100).patience == 100
+    with pytest.raises(ValueError, match="at least 100 iterations, which a crisis takes to end"):
+        PCD(patience=99)
 
 
 def test_numbers_that_are_not_finite_stop_training():

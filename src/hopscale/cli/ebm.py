@@ -89,7 +89,10 @@ def ebm(
     ] = None,
     patience: Annotated[
         int | None,
-        Option(help="iterations after which a crisis counts as divergence [5000]", **UNSET),
+        Option(
+            help="iterations, at least 100, after which a crisis counts as divergence [5000]",
+            **UNSET,
+        ),
     ] = None,
     limit: Annotated[
         float | None, Option(help="energy gap that counts as divergence [2^24]", **UNSET)

@@ -7,7 +7,7 @@ The gap of an iteration is mean f(data) - mean f(samples).
   through it. In a healthy full-size model the mean is about 10, with single gaps up to 100.
 - **Divergence** is a number that is not finite, |gap| beyond `PCD.limit` (2^24, where single
   precision cannot tell energies apart that differ by one nat), or a crisis that is not over after
-  `PCD.patience` iterations (5,000).
+  `PCD.patience` iterations (5,000; at least 100, because no crisis is over sooner).
 - **Collapse** is, over the last 1,000 iterations, a mean acceptance below 0.01 (the chains are
   frozen) or a mean variety below 0.05 (the samples are alike). Variety is the mean number of sites
   in which two samples of a batch differ, divided by that of two states of the data.
@@ -44,7 +44,7 @@ class TrainingError(ArithmeticError):
         reason: "not finite", "beyond the limit", "crisis not over" (a `DivergedError`), "frozen"
             or "alike" (a `CollapsedError`).
         iteration: the iteration at which that was found.
-        history: by iteration, as `Trained.history`.
+        history: by iteration up to that one, as `Trained.history`.
         crises: as `Trained.crises`.
     """
 

@@ -78,7 +78,13 @@ class Training(NamedTuple):
             kernel=kernel,
             tuner=tune.fitted(scale, kernel.scale_range(model)),
             # Settings that the compiled program does not depend on are made the same for all runs.
-            settings=dataclasses.replace(settings, steps=1, crisis=1.0, patience=1, limit=1.0),
+            settings=dataclasses.replace(
+                settings,
+                steps=PCD.steps,
+                crisis=PCD.crisis,
+                patience=PCD.patience,
+                limit=PCD.limit,
+            ),
             steps=settings.steps if static else jnp.asarray(settings.steps, jnp.int32),
             limit=jnp.asarray(settings.limit, jnp.float32),
             ratios="exact" if model.ratios == "exact" else "gradient",

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from hopscale.learn.health import CLOSING_ITERATIONS
 from hopscale.validate import count, number
 
 
@@ -25,7 +26,8 @@ class PCD:
         average: the decay of the moving average of the weights that becomes the model.
         crisis: a crisis begins when |mean f(data) - mean f(samples)|, averaged over 10 iterations,
             exceeds this, in nats.
-        patience: training has diverged when a crisis is not over after this many iterations.
+        patience: training has diverged when a crisis is not over after this many iterations, at
+            least 100.
         limit: training has diverged when |mean f(data) - mean f(samples)| exceeds this. Beyond the
             default, 2^24, energies in single precision differ by more than one nat or not at all.
 
@@ -48,9 +50,15 @@ class PCD:
     limit: float = 2.0**24
 
     def __post_init__(self):
-        for name in ("steps", "batch", "buffer", "patience"):
+        for name in ("steps", "batch", "buffer"):
             count(name, getattr(self, name), minimum=1)
         count("warmup", self.warmup, minimum=0)
+        count("patience", self.patience, minimum=1)
+        if self.patience < CLOSING_ITERATIONS:
+            raise ValueError(
+                f"patience must be at least {CLOSING_ITERATIONS} iterations, which a crisis takes "
+                f"to end; got {self.patience}. To stop training at a wide gap, give a lower limit."
+            )
         if self.buffer < self.batch:
             raise ValueError(
                 f"the buffer must hold at least a batch of {self.batch} chains; got {self.buffer}."

@@ -105,8 +105,9 @@ class Trainer:
         began = time.perf_counter()
         taken = self._call(steps)
         self.seconds += time.perf_counter() - began
-        self.history.append(np.asarray(self.records)[:taken].copy())
-        trouble = self.health.read(self.history[-1])
+        rows = np.asarray(self.records)[:taken].copy()
+        trouble = self.health.read(rows)
+        self.history.append(rows if trouble is None else rows[: trouble.iteration - self.done])
         if trouble is not None:
             raise self._error(trouble)
         self.done += taken
