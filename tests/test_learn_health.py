@@ -44,6 +44,13 @@ def test_a_gap_that_opens_and_closes_is_a_crisis_that_is_survived():
     assert str(crisis) == "iterations 685 to 1,784, |gap| up to 5e+04"
 
 
+def test_the_gap_that_opened_a_crisis_counts_as_its_depth():
+    seen = health()
+    assert seen.read(rows(np.concatenate([calm(20), [900.0], np.full(20, 20.0)]))) is None
+    (crisis,) = seen.crises  # its begin: 900 and five of 20 among calm ones have a mean above 100
+    assert (crisis.begin, crisis.deepest) == (26, 900.0)
+
+
 def test_chunks_do_not_show():
     gaps = np.concatenate([calm(50), np.full(300, 500.0), calm(400)])
     once, parts = health(), health()

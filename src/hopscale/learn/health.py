@@ -63,7 +63,10 @@ class CollapsedError(TrainingError):
 
 
 class Crisis(NamedTuple):
-    """A stretch of iterations in which the gap was open; `end` is None if it still is."""
+    """A stretch of iterations in which the gap was open; `end` is None if it still is.
+
+    `deepest` is the largest |gap| of it, including the iterations whose mean opened it.
+    """
 
     begin: int
     end: int | None
@@ -130,7 +133,8 @@ class Health:
         self._gaps.append(gap)
         if not self.in_crisis:
             if self._mean(OPENING_ITERATIONS) > self.opens:
-                self.crises.append(Crisis(begin=self.iteration, end=None, deepest=gap))
+                deepest = max(self._last(OPENING_ITERATIONS))
+                self.crises.append(Crisis(begin=self.iteration, end=None, deepest=deepest))
             return None
         now = self.crises[-1]
         now = now._replace(deepest=max(now.deepest, gap))
@@ -151,7 +155,10 @@ class Health:
         """The mean of |gap| over the last iterations; 0 if there are fewer."""
         if len(self._gaps) < iterations:
             return 0.0
-        return float(np.mean(list(self._gaps)[-iterations:]))
+        return float(np.mean(self._last(iterations)))
+
+    def _last(self, iterations: int) -> list[float]:
+        return list(self._gaps)[-iterations:]
 
     def _collapse(self, *chain: float) -> Trouble | None:
         """Take the acceptance and the variety of an iteration, and check for collapse."""
