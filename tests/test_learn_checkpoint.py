@@ -133,6 +133,12 @@ def test_a_checkpoint_of_another_network_or_other_data_is_refused(folder):
         load_model(folder, MLP(SHAPE, 9))
 
 
+def test_the_model_of_a_checkpoint_keeps_its_ratios(tmp_path):
+    exact = hs.learn.EBM(model().network, model().base, ratios="exact")
+    train_ebm(exact, DATA, iterations=1, settings=SMALL, directory=tmp_path)
+    assert load_model(tmp_path, MLP(SHAPE, 8)).ratios == "exact"
+
+
 def test_a_file_of_another_format_is_refused(folder):
     path = folder / NAMES[1]
     path.write_bytes(path.read_bytes().replace(b"file 2\n", b"file 3\n", 1))
@@ -202,5 +208,6 @@ def test_the_model_of_a_checkpoint_is_the_trained_one(folder):
     assert same(load_model(folder, MLP(SHAPE, 8), which="network"), trained.last)
     with pytest.raises(CheckpointError, match="what its network is"):
         load_model(folder)
+    assert load_model(folder, MLP(SHAPE, 8)).ratios == trained.model.ratios == "gradient"
     about = json.loads((folder / NAMES[1]).read_bytes().split(b"\n")[2])["about"]
     assert (about["step"], about["fingerprint"]["batch"]) == (30, 20)

@@ -93,7 +93,8 @@ def load_model(place: str | Path, network=None, which: str = "average") -> EBM:
     found = checkpoints.find(place)
     if network is None:
         network = described_network(found)
-    return EBM(load_weights(found, network, which), found.arrays["base"])
+    ratios = found.about["fingerprint"].get("ratios", "gradient")
+    return EBM(load_weights(found, network, which), found.arrays["base"], ratios)
 
 
 def described_network(found: Stored):
