@@ -317,6 +317,7 @@ def test_wrong_arguments_say_what_is_right(folder, tmp_path):
     assert "channels 4, not 5" in fails(*again, "--channels", "5")
     assert "average or last" in fails("evaluate", str(folder), "--weights", "first")
     assert "[0, 1]; got 1.5" in fails("evaluate", str(folder), "--resample", "1.5", "--sides", "1")
+    assert "got 'bogus'" in fails("evaluate", str(folder), "--split", "valid, bogus")
     assert "--sides must be 1 or 2" in fails("evaluate", str(folder), "--sides", "3")
     assert "no checkpoint or directory" in fails("evaluate", str(tmp_path / "none"))
     assert "Missing option '--model'" in fails("sample", "ebm")

@@ -91,7 +91,7 @@ def evaluate(
     from hopscale.learn import checkpoint
     from hopscale.runs.host import Interrupted
 
-    names = [] if split == "none" else split.split(",")
+    names = [] if split == "none" else [name.strip() for name in split.split(",")]
     which = {"average": "average", "last": "network"}.get(weights)
     if which is None:
         raise ValueError(f"--weights must be average or last; got {weights!r}.")
