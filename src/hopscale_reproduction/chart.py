@@ -61,7 +61,6 @@ class Panel(NamedTuple):
     marks: tuple[Mark, ...] = ()
     log: str = ""  # "x", "y" or "xy"
     ticks: tuple[tuple[float, str], ...] = ()  # names along x, instead of numbers
-    note: str = ""
     zero: bool = True  # whether y begins at 0
 
 

@@ -97,8 +97,6 @@ def _panel(axis: Axes, panel: Panel) -> None:
     if panel.x == RATE_LABEL:
         axis.set_xlim(0.0, min(1.03, axis.get_xlim()[1]))
     _marks(axis, panel)
-    if panel.note:
-        axis.text(0.04, 0.95, panel.note, transform=axis.transAxes, va="top", fontsize=8.5)
 
 
 def _share_labels(axis: Axes, chart: Chart, place: int) -> None:

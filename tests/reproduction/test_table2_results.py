@@ -56,7 +56,7 @@ def learnt(store, fewest, until=99):
 def test_trained_models_are_drawn(store):
     snapshot = learnt(store, {"LBP_b-1": 8, "ALBP_b": 4, "LBP_s-1": 3, "ALBP_s": 2})
     (panel,) = table2.chart(snapshot).panels
-    assert panel.title == "digits"
+    assert panel.title == "digits (open: diverged)"
     assert [mark.at for mark in panel.marks] == [-10.3]
     open_ones = [series for series in panel.series if series.hollow]
     assert [[point.x for point in series.points] for series in open_ones] == [[1, 1]] * 4

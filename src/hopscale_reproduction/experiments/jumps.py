@@ -121,7 +121,7 @@ def chart(snapshot: Snapshot) -> Chart:
         ends = np.array([0.0, jump.distance.max()])
         panels.append(
             Panel(
-                STATISTIC_LABELS[jump.statistic],
+                f"{STATISTIC_LABELS[jump.statistic]} (r = {jump.correlation:.3f})",
                 "expected jump distance",
                 "1 / autocorrelation time",
                 [
@@ -129,7 +129,6 @@ def chart(snapshot: Snapshot) -> Chart:
                     Series("up to the best R", points[: best + 1], "blue", "o"),
                     Series("beyond the best R", points[best + 1 :], "red", "^", hollow=True),
                 ],
-                note=f"r = {jump.correlation:.3f}",
             )
         )
     return Chart(NAME, "Autocorrelation and jump distance across scales", panels, 3)

@@ -150,8 +150,8 @@ def chart(snapshot: Snapshot) -> Chart:
     walks = [_series(g, hollow=True) for g in found if g.quantity == RWM_SCALE]
     ratios = [_series(g) for g in found if g.quantity == RATIO]
     panels = [
-        Panel("best scale", "sites N", "R", _flat(scales + walks) + _guide(scales), log="xy",
-              note="open: RWM"),
+        Panel("best scale (open: RWM)", "sites N", "R", _flat(scales + walks) + _guide(scales),
+              log="xy"),
         Panel("gain", "sites N", "EJD of ALBP / ARWM", _flat(ratios) + _guide(ratios), log="xy"),
     ]  # fmt: skip
     return Chart(NAME, "Best scale and gain against the number of sites", panels, 2, height=2.9)

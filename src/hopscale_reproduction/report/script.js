@@ -126,7 +126,7 @@ function drawPanel(panel, hidden, narrow) {
   axes(svg, panel, x, y, width, bottom, slanted);
   const points = [];
   for (const series of shown) isLine(series) ? drawLine(svg, series, x, y) : drawPoints(svg, series, x, y, usable, points);
-  element("text", { x: MARGIN.left, y: 16 }, svg, panel.title + (panel.note ? ` (${panel.note})` : ""));
+  element("text", { x: MARGIN.left, y: 16 }, svg, panel.title);
   explore(svg, points, width);
   return svg;
 }

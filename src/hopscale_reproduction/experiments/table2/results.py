@@ -174,14 +174,13 @@ def _panel(data: str, enough: float | None, models: list[Trained]) -> Panel:
         series.append(Series(name, points, color, marker))
         series.append(Series("" if points else name, lost, color, marker, hollow=True))
     return Panel(
-        data,
+        f"{data} (open: diverged)",
         "steps per iteration",
         "log-likelihood, nats",
         series,
         marks,
         log="x",
         zero=False,
-        note="open: diverged",
     )
 
 
