@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
+from hopscale.learn.health import COLLAPSED
 from hopscale_reproduction.experiments.table2.cells import COLUMNS
 from hopscale_reproduction.experiments.table2.results import (
     LOOKS,
@@ -40,7 +41,7 @@ def claim(snapshot: Snapshot) -> Claim:
     text = "ALBP trains deep EBMs with at most half the steps of LBP-1"
     search = search_in(snapshot)
     found = {(item.data, item.column): item.ours for item in steps(search)}
-    parts, halves, sure, open_ones = [], [], [], []
+    parts, halves, open_ones = [], [], []
     for data, (name, adaptive, single) in itertools.product(search.profile.data, PAIRS):
         few, many = found[data, adaptive], found[data, single]
         half = _half(few, many, search.profile.counts[-1])
@@ -48,17 +49,27 @@ def claim(snapshot: Snapshot) -> Claim:
             open_ones.append(f"{data}, {name}")
             continue
         parts.append(f"{data}, {name}: {few} against {many}")
-        halves.append(half)
-        sure.append(few.sure and many.sure)
+        halves.append((half, few.sure and many.sure))
     if not parts:
         begun = bool(trained(search))
         why = "Too few models were trained to tell." if begun else ""
         return Claim("training", text, why, "too short" if begun else "not run")
     told = f"{'; '.join(parts)}; {_number_of_seeds(search.profile.seeds)}."
+    if not all(sure for _, sure in halves):
+        told += " ~: open, within the error."
     if open_ones:
         told += f" Not judged: {'; '.join(open_ones)}."
-    status = "partly" if any(halves) else "no" if all(sure) else "too short"
-    return Claim("training", text, told, "yes" if all(halves) and not open_ones else status)
+    return Claim("training", text, told, _status(halves, complete=not open_ones))
+
+
+def _status(halves: list[tuple[bool, bool]], complete: bool) -> str:
+    """The verdict on pairs of (is it half, is that sure): what is open is no evidence."""
+    sure = [half for half, known in halves if known]
+    if len(sure) == len(halves) and all(sure):
+        return "yes" if complete else "partly"
+    if any(sure):
+        return "partly"
+    return "no" if len(sure) == len(halves) else "too short"
 
 
 def _half(few: FewestSteps | None, many: FewestSteps | None, most: int) -> bool | None:
@@ -73,7 +84,9 @@ def _half(few: FewestSteps | None, many: FewestSteps | None, most: int) -> bool 
 
 
 def _number_of_seeds(seeds: Sequence[int]) -> str:
-    return "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds, all of which must train"
+    if len(seeds) == 1:
+        return "one seed"
+    return f"{len(seeds)} seeds unless stated, all of which must train"
 
 
 def blocks(snapshot: Snapshot) -> list[Block]:
@@ -81,9 +94,10 @@ def blocks(snapshot: Snapshot) -> list[Block]:
         "Table 2 says how few sampler steps between two updates suffice to train a deep "
         "energy-based model by persistent contrastive divergence. The paper trains until models "
         "are in the same good quality and does not say how that was judged. Here a number of steps "
-        "suffices if training does not diverge and the validation log-likelihood, by annealed "
-        "importance sampling, is within a margin of that of ALBP with √t and many steps. A ~ marks "
-        "a verdict that the error of the normalizing constant leaves open."
+        "suffices if training neither diverges nor collapses and the validation log-likelihood, by "
+        "annealed importance sampling from two sides, is within a margin of that of ALBP with √t "
+        "and many steps. A ~ marks a verdict or a likelihood that the error of the normalizing "
+        "constant leaves open, because it is large or because the two sides do not agree."
     )
     search = search_in(snapshot)
     found = steps(search)
@@ -132,12 +146,13 @@ def _number(value, how: str) -> str:
 
 def _course(results) -> str:
     """The outcome of training, in words."""
-    crises = len(results.get("crises", ()))
-    between = f" after {crises} crises" if crises > 1 else " after a crisis" if crises else ""
+    over = sum(end is not None for _, end, _ in results.get("crises", ()))
+    between = f" after {over} crises" if over > 1 else " after a crisis" if over else ""
     if not results["diverged"]:
         return f"{results.get('reason', 'trained')}{between}"
-    at = f" at {results['iteration']:,}" if "iteration" in results else ""
-    return f"{results.get('reason', 'diverged')}{at}"
+    reason, at = results.get("reason", ""), results.get("iteration")
+    end = "collapsed" if reason in COLLAPSED else "diverged"
+    return f"{end}{f' at {at:,}' if at else ''}{between}{f' ({reason})' if reason else ''}"
 
 
 def _cell(item: Steps) -> Stack:
