@@ -25,6 +25,11 @@ class Method(NamedTuple):
         return {SINGLE: f"{stem}-1", TUNED: f"A{stem}", GRID: f"G{stem}"}[self.variant]
 
     @property
+    def accepts_all(self) -> bool:
+        """Whether it accepts almost every proposal, whatever the target: GWG-1 and LBP-1."""
+        return self.variant == SINGLE and self.sampler != "rwm"
+
+    @property
     def short(self) -> str:
         """As in the paper's Table 1, without the weight function."""
         return self._replace(balance="").name

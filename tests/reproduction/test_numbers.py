@@ -2,11 +2,14 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import norm
 from stores import by_theory, fill, plain, put
 
+import hopscale as hs
 from hopscale import theory
 from hopscale_reproduction import printed
 from hopscale_reproduction.cells import Cell
@@ -259,6 +262,30 @@ def test_a_slope_with_a_wide_error_is_not_judged(store):
             store.put(cell.settings(), plain(scale=scattered[cell.size]))
     (claim,) = (c for c in claims(Snapshot(store, "quick")) if c.name == "scale-order")
     assert claim.status == "too short"
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.3, 0.0), (0.9, 0.05)])
+def test_the_variance_of_coupled_sites_is_found_from_the_scales(a, b):
+    square = (2 * norm.ppf(0.287)) ** 2
+    sites = [100, 400, 1600, 6400]
+    scales = [brentq(lambda r, n=n: a * r**3 / n**2 + b * r**2 / n - square, 1, n) for n in sites]
+    values = [Value(scale, 0.0) for scale in scales]
+    fit = slope(sites, scales)
+    found = order.coupled(order.Growth("ising", order.LBP_SCALE, sites, values, fit, None))
+    assert found[:2] == pytest.approx((a, b), abs=1e-6)
+    assert found.misfit < 1e-6
+    assert (found.misfit_of_power > 0.01) == (b > 0)
+
+
+@pytest.mark.parametrize("target", [hs.paper.ising(6, "C3"), hs.paper.fhmm(6, "C3")])
+def test_with_sqrt_weights_pairs_that_change_together_cancel(target):
+    """The log-probability of a model of pairs follows from the log-ratios at both ends."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, target.shape)
+    flipped = rng.random(target.shape) < 0.4
+    start, end = (target.evaluate(jnp.asarray(s)) for s in (x, np.where(flipped, 1 - x, x)))
+    change = 0.5 * np.sum((start.log_ratios - end.log_ratios)[flipped])
+    assert float(end.log_prob - start.log_prob) == pytest.approx(float(change), abs=1e-3)
 
 
 @pytest.mark.parametrize(("sampler", "rate"), [("lbp", 0.574), ("rwm", 0.234)])

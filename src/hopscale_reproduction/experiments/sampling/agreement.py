@@ -7,7 +7,13 @@ from hopscale_reproduction.cells import SINGLE
 from hopscale_reproduction.chart import Chart, Mark, Panel, Point, Series
 from hopscale_reproduction.criteria import BEYOND, EJD_TOLERANCE, WITHIN
 from hopscale_reproduction.design import SIZES
-from hopscale_reproduction.experiments.sampling.comparison import Entry, Table, count, tables
+from hopscale_reproduction.experiments.sampling.comparison import (
+    Entry,
+    Table,
+    count,
+    tables,
+    well_within,
+)
 from hopscale_reproduction.experiments.sampling.tables import SELECTED
 from hopscale_reproduction.formatting import TITLES, plus_minus, significant, size_label
 from hopscale_reproduction.formatting import printed as as_printed
@@ -74,15 +80,18 @@ def blocks(snapshot: Snapshot) -> list[Block]:
 
 
 def _overall(found: dict[str, Table]) -> str:
-    counts = count(entry for table in found.values() for entry in table.all(["ejd", "ess"]))
-    judged = counts[WITHIN] + counts[BEYOND]
+    entries = [entry for table in found.values() for entry in table.all(["ejd", "ess"])]
+    judged = [entry for entry in entries if entry.verdict in (WITHIN, BEYOND)]
     if not judged:
         return "No cell of the tables was run yet."
+    easy = [e for e in judged if e.metric == "ejd" and e.method.accepts_all]
     return (
-        f"{counts[WITHIN]} of {judged} judged cells (jump distances and relative effective sample "
-        "sizes) are within the criterion. Those outside are listed under each table, with the "
-        "reason that the numbers give. This section is about differences that concern the tables "
-        "as a whole."
+        f"{count(judged)[WITHIN]} of {len(judged)} judged cells (jump distances and relative "
+        f"effective sample sizes) are within the criterion, {sum(map(well_within, judged))} of "
+        f"them within half of it. {len(easy)} could hardly be outside: the jump distances of GWG-1 "
+        "and LBP-1, which accept almost every proposal. The cells outside are listed under each "
+        "table, with the reason that the numbers give. This section is about differences that "
+        "concern the tables as a whole."
     )
 
 

@@ -76,6 +76,12 @@ def tolerance(entry: Entry) -> float | None:
     return ejd_tolerance(model, size)
 
 
+def well_within(entry: Entry) -> bool:
+    """Whether an entry is within half of its tolerance."""
+    limit = tolerance(entry)
+    return limit is not None and entry.ratio is not None and abs(entry.ratio - 1.0) <= limit / 2
+
+
 class Table(NamedTuple):
     """All entries of a model, by (column, method, metric)."""
 
