@@ -244,8 +244,8 @@ def _text(found: list[Needed]) -> str:
     text = (
         "Tables 3 and 4 of the paper say how many sites are needed for the best rate to be 0.574 "
         "when all p are 1/2 − ε, or ε. The paper does not say how that was decided. Our number is "
-        "the smallest N, within two per cent, at which some scale has an acceptance rate of 0.574 "
-        "in equilibrium. "
+        "the smallest N, within one site or two per cent, at which some scale has an acceptance "
+        "rate of 0.574 in equilibrium. "
     )
     if half and zero:
         ours = [_growth([row.ours["reversed"] for row in rows]) for rows in (half, zero)]
