@@ -205,8 +205,8 @@ def claim(snapshot: Snapshot) -> Claim:
         if fit is not None:
             powers[case] = fit.slope
     if len(powers) < 2:
-        why = "Too few entries were computed to fit a power." if found else ""
-        return Claim(NAME, text, why, "too short" if found else "not run")
+        why = "Too few entries were computed to fit a power."
+        return Claim.unanswered(NAME, text, bool(found), why)
     said = f"The fitted powers of ε are {powers[HALF]:.2f} and {powers[ZERO]:.2f}."
     near = abs(powers[HALF] + 2) < 0.15 and abs(powers[ZERO] + 1) < 0.1
     return Claim(NAME, text, said.replace("-", "−"), "yes" if near else "no")

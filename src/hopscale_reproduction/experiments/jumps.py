@@ -143,9 +143,8 @@ def claim(snapshot: Snapshot) -> Claim:
     everywhere = [jump.correlation for jump in found if not math.isnan(jump.correlation)]
     below = [jump.below for jump in found if not math.isnan(jump.below)]
     if not everywhere:
-        begun = bool(snapshot.found(NAME))
-        why = "Too few scales were run for a correlation." if begun else ""
-        return Claim(NAME, text, why, "too short" if begun else "not run")
+        why = "Too few scales were run for a correlation."
+        return Claim.unanswered(NAME, text, bool(snapshot.found(NAME)), why)
     said = f"The correlation is {span(everywhere, 2)} over {len(everywhere)} test functions"
     if below:
         said += f", and {span(below, 3)} up to the best scale"

@@ -225,11 +225,10 @@ def _guide(groups: list[list[Series]]) -> list[Series]:
 
 def claim(quantity: str, name: str, text: str, snapshot: Snapshot) -> Claim:
     found = [g for g in snapshot.once(growths) if g.quantity == quantity]
-    if not found:
-        return Claim(name, text, "", "not run")
     slopes = [(g.model, g.upper) for g in found if g.upper is not None]
     if not slopes:
-        return Claim(name, text, "Too few sizes were run for a slope.", "too short")
+        why = "Too few sizes were run for a slope."
+        return Claim.unanswered(name, text, bool(found), why)
     said = ", ".join(f"{TITLES[m]} {s.slope:.3f} ± {s.error:.3f}" for m, s in slopes)
     close = [abs(s.slope - 2 / 3) <= NEAR for _, s in slopes]
     status = "yes" if all(close) else "partly" if any(close) else "no"

@@ -28,6 +28,11 @@ class Claim(NamedTuple):
     found: str
     status: str
 
+    @classmethod
+    def unanswered(cls, name: str, claim: str, begun: bool, why: str = "") -> "Claim":
+        """One that nothing was run for or, where runs were begun, that these cannot decide."""
+        return cls(name, claim, why, "too short") if begun else cls(name, claim, "", "not run")
+
 
 class Claims(NamedTuple):
     items: list[Claim]

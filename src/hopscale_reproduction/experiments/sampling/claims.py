@@ -31,17 +31,13 @@ def best_rate(sampler: str, balance: str, snapshot: Snapshot) -> Claim:
             peaks += tops
             parts.append(f"{TITLES[model]} {span(tops, 2)}")
     if not peaks:
-        return _unanswered(name, text, bool(curves), "Too few rates were run to find a peak.")
+        return Claim.unanswered(name, text, bool(curves), "Too few rates were run to find a peak.")
     said = f"Curves peak at {', '.join(parts)}"
     if shares:
         said += f"; at {rate} they have at least {percent(min(shares))} of their best"
     near = all(abs(peak - rate) <= NEAR for peak in peaks)
     flat = bool(shares) and min(shares) >= FLAT
     return Claim(name, text, f"{said}.", "yes" if near or flat else "partly")
-
-
-def _unanswered(name: str, text: str, begun: bool, why: str) -> Claim:
-    return Claim(name, text, why, "too short") if begun else Claim(name, text, "", "not run")
 
 
 def adaptive(snapshot: Snapshot) -> Claim:
@@ -57,7 +53,9 @@ def adaptive(snapshot: Snapshot) -> Claim:
             lowest.append(min(shares))
             parts.append(f"A{sampler.upper()} / G{sampler.upper()} {span(shares, 3)}")
     if not lowest:
-        return _unanswered("adaptive", text, begun, "Too few rates were run for a grid search.")
+        return Claim.unanswered(
+            "adaptive", text, begun, "Too few rates were run for a grid search."
+        )
     said = f"Ratios of jump distances on the same targets: {', '.join(parts)}."
     return Claim("adaptive", text, said, "yes" if min(lowest) >= AS_GOOD else "partly")
 
@@ -67,7 +65,7 @@ def gain(snapshot: Snapshot) -> Claim:
     text = "ALBP is far better than the tuned random walk"
     found = _ratios(snapshot.once(tables), ALBP, ARWM)
     if not found:
-        return Claim("gain", text, "", "not run")
+        return Claim.unanswered("gain", text, begun=False)
     parts = [f"{TITLES[m]} {span([v.mean for v in values], 1)}" for m, values in found.items()]
     smallest = min(value.mean for values in found.values() for value in values)
     said = f"Jump distance of ALBP divided by that of ARWM: {', '.join(parts)}."
@@ -94,7 +92,7 @@ def printed_numbers(metric: str, text: str, snapshot: Snapshot) -> Claim:
     counts = count(entries)
     judged = counts[WITHIN] + counts[BEYOND]
     if not judged:
-        return Claim(name, text, "", "not run")
+        return Claim.unanswered(name, text, begun=False)
     beyond = [entry for entry in entries if entry.verdict == BEYOND]
     explained = sum(map(Reasons(snapshot).explained, beyond))
     said = f"{counts[WITHIN]} of {judged} cells are within the criterion"
@@ -105,7 +103,7 @@ def printed_numbers(metric: str, text: str, snapshot: Snapshot) -> Claim:
             else f"; {explained} of the {len(beyond)} outside have a reason"
         )
     if counts[NOT_RUN]:
-        said += f"; {counts[NOT_RUN]} were not run"
+        said += f"; {counts[NOT_RUN]} {'was' if counts[NOT_RUN] == 1 else 'were'} not run"
     share, rest = counts[WITHIN] / judged, (counts[WITHIN] + explained) / judged
     status = "yes" if share >= 0.95 else "partly" if share >= 0.5 or rest >= 0.95 else "no"
     return Claim(name, text, f"{said}.", status)

@@ -51,9 +51,8 @@ def claim(snapshot: Snapshot) -> Claim:
         parts.append(f"{data}, {name}: {few} against {many}")
         halves.append((half, few.sure and many.sure))
     if not parts:
-        begun = bool(trained(search))
-        why = "Too few models were trained to tell." if begun else ""
-        return Claim("training", text, why, "too short" if begun else "not run")
+        why = "Too few models were trained to tell."
+        return Claim.unanswered("training", text, bool(trained(search)), why)
     told = f"{'; '.join(parts)}; {_number_of_seeds(search.profile.seeds)}."
     if not all(sure for _, sure in halves):
         told += " ~: open, within the error."
