@@ -172,7 +172,9 @@ VISIT = """() => {
   button.click();
   found.marks.push(marks());
   for (const other of document.querySelectorAll("[data-view=explore]")) other.click();
-  found.drawn = document.querySelectorAll(".panels svg").length;
+  const drawn = [...document.querySelectorAll(".panels svg")];
+  found.drawn = drawn.length;
+  found.enlarged = Math.max(...drawn.map((s) => s.clientWidth / s.viewBox.baseVal.width));
   found.wide = document.scrollingElement.scrollWidth;
   document.querySelector("td.stack").dispatchEvent(new PointerEvent("pointerenter"));
   found.detail = tip.innerText;
@@ -215,6 +217,11 @@ def test_nothing_is_wider_than_the_page(visits):
     for visit in visits:
         assert visit["scroll"] <= visit["width"]
         assert visit["wide"] <= visit["width"]
+
+
+def test_a_panel_alone_is_not_blown_up(visits):
+    for visit in visits:
+        assert visit["enlarged"] <= 1.51
 
 
 def test_a_point_shows_its_cell(visits):

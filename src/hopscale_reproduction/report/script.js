@@ -122,6 +122,7 @@ function drawPanel(panel, hidden, narrow) {
   const x = scale(xs, logX, MARGIN.left, width - MARGIN.right, false);
   const y = scale(ys, logY, HEIGHT - bottom, MARGIN.top, panel.zero && !panel.ticks.length);
   const svg = element("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, tabindex: 0, role: "img",
+    style: `max-width: ${1.5 * width}px`, // a panel alone in its row would have giant letters
     "aria-label": `${panel.title}: ${panel.y} against ${panel.x || "sampler"}. Arrow keys move from point to point.` });
   axes(svg, panel, x, y, width, bottom, slanted);
   const points = [];
