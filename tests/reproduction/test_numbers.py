@@ -268,7 +268,9 @@ def test_a_slope_with_a_wide_error_is_not_judged(store):
 def test_the_variance_of_coupled_sites_is_found_from_the_scales(a, b):
     square = (2 * norm.ppf(0.287)) ** 2
     sites = [100, 400, 1600, 6400]
-    scales = [brentq(lambda r, n=n: a * r**3 / n**2 + b * r**2 / n - square, 1, n) for n in sites]
+    scales: list = [
+        brentq(lambda r, n=n: a * r**3 / n**2 + b * r**2 / n - square, 1, n) for n in sites
+    ]
     values = [Value(scale, 0.0) for scale in scales]
     fit = slope(sites, scales)
     found = order.coupled(order.Growth("ising", order.LBP_SCALE, sites, values, fit, None))

@@ -116,7 +116,8 @@ def test_pairs_of_neighbours_explain_the_scale_on_ising_models(snapshot):
 
     def half_ratio(x):  # of the log-probability, for each spin as it is against the other
         inside = np.pad(x, ((0, 0), (1, 1), (1, 1)))
-        around = sum(np.roll(inside, by, axis) for by in (-1, 1) for axis in (1, 2))
+        rolled = [np.roll(inside, by, axis) for by in (-1, 1) for axis in (1, 2)]
+        around = np.sum(rolled, axis=0)
         return x * (field + coupling * around[:, 1:-1, 1:-1])
 
     rng = np.random.default_rng(0)
