@@ -71,7 +71,7 @@ def test_the_scale_is_the_mean_number_of_sites():
 
 def test_steps_are_those_of_zhang_liu_and_liu(x64):
     """With g = sqrt, at the step size that gives the same h at one state."""
-    target, x, scale = small_targets()["quadratic"], np.array([1, 0, 0, 1]), 1.7
+    target, x, scale = small_targets()["quadratic"], jnp.array([1, 0, 0, 1]), 1.7
     kernel = hs.DMALA()
     state = kernel.init(target, x)
     odds = kernel._odds(target, state, scale).sites
@@ -103,7 +103,7 @@ def test_chains_stay_where_every_neighbour_is_impossible():
         return jnp.where((jnp.sum(x) == 0) | (jnp.sum(x) == 5), 0.0, -jnp.inf)
 
     target = hs.LogDensity(all_or_nothing, (5,), ratios="exact")
-    state = hs.DMALA().init(target, np.zeros(5, np.int8))
+    state = hs.DMALA().init(target, jnp.zeros(5, jnp.int8))
     after, info = hs.DMALA().step(jax.random.key(0), target, state, jnp.asarray(2.0))
     assert after.x.tolist() == [0] * 5
     assert int(info.distance) == 0
