@@ -90,12 +90,14 @@ def ridge_effect(
         seeds: the number of models.
     """
     worst, p = 0.0, len(rows)
+    rounding = max(1e-10, 10 * float(np.finfo(rows.dtype).eps))
+    rows, y = rows.astype(np.float64), y.astype(np.float64)
     for first in np.unique(np.linspace(0, p - 1, min(seeds, p)).astype(int)):
         order = np.argsort(-np.abs(rows @ rows[first]), kind="stable")
         for columns in range(2, size + 1):
             used = rows[order[:columns]]
             gram, product = used @ used.T, used @ y
-            plain = np.sum((y - np.linalg.lstsq(used.T, y, rcond=1e-10)[0] @ used) ** 2)
+            plain = np.sum((y - np.linalg.lstsq(used.T, y, rcond=rounding)[0] @ used) ** 2)
             ridged = 1.0 - product @ np.linalg.solve(gram + ridge * np.eye(columns), product)
             left = [1.0 - shrinkage * (1.0 - rss) for rss in (plain, ridged)]
             if min(left) > 0:

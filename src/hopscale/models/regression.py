@@ -20,8 +20,11 @@ The product that gives c is taken a second time, for the residual of c by the co
 Without this, errors of W grow as columns that repeat others enter and leave.
 
 Nothing is subtracted from the inverse itself, so columns that nearly repeat each other lose no more
-digits than $\sqrt \lambda$ costs. With $r = X_\gamma \omega$ and $\alpha = r^\top y$, a column that
-enters changes
+digits than $\sqrt \lambda$ costs. A fit is in double precision even where the program is not: it
+decides the log-probability, and its products are with K columns only. Those with all p columns,
+which propose changes, are in the program's precision.
+
+With $r = X_\gamma \omega$ and $\alpha = r^\top y$, a column that enters changes
 
 $$y - X_\gamma \hat\beta \text{ by } -\alpha r, \quad q_j = x_j^\top P x_j \text{ by }
   -(x_j^\top r)^2, \quad z_j = x_j^\top P y \text{ by } -\alpha\, x_j^\top r$$
@@ -39,13 +42,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from hopscale.models.double import in_double
+
 PRECISE = jax.lax.Precision.HIGHEST
 
 
 class Fit(NamedTuple):
     """Least squares on the columns in use; `columns` holds p in free slots.
 
-    Row and column s of `factor` W and entry s of `projection` u are those of slot s.
+    Row and column s of `factor` W and entry s of `projection` u are those of slot s. Between
+    functions in double precision, numbers are kept as words.
     """
 
     columns: Int[Array, " K"]
@@ -55,17 +61,20 @@ class Fit(NamedTuple):
     log_det: Float[Array, ""]
     size: Int[Array, ""]
 
-    @property
-    def coefficients(self) -> Float[Array, " K"]:
-        return _dot(self.factor, self.projection)
 
-    @property
-    def inverse_diagonal(self) -> Float[Array, " K"]:
-        return jnp.sum(self.factor**2, axis=1)
+class Summary(NamedTuple):
+    """What a fit says, in the program's precision.
 
-    def rss(self, ridge: Float[Array, ""]) -> Float[Array, ""]:
-        """The unexplained sum of squares, and what the ridge adds to it."""
-        return jnp.sum(self.residual**2) + ridge * jnp.sum(self.coefficients**2)
+    Attributes:
+        rss: the unexplained sum of squares, and what the ridge adds to it.
+        log_det: of A.
+        coefficients, inverse_diagonal: an entry for each slot.
+    """
+
+    rss: Float[Array, ""]
+    log_det: Float[Array, ""]
+    coefficients: Float[Array, " K"]
+    inverse_diagonal: Float[Array, " K"]
 
 
 class Change(NamedTuple):
@@ -83,13 +92,16 @@ class Columns(NamedTuple):
     z: Float[Array, " p"]
 
 
-def empty(slots: int, p: int, y: Float[Array, " n"]) -> Fit:
+@in_double
+def empty(columns: Int[Array, " K"], y: Float[Array, " n"]) -> Fit:
+    """The fit of no columns: all slots are free."""
+    slots = columns.size
     return Fit(
-        columns=jnp.full(slots, p, jnp.int32),
-        factor=jnp.zeros((slots, slots), y.dtype),
-        projection=jnp.zeros(slots, y.dtype),
-        residual=y,
-        log_det=jnp.zeros((), y.dtype),
+        columns=columns,
+        factor=jnp.zeros((slots, slots), jnp.float64),
+        projection=jnp.zeros(slots, jnp.float64),
+        residual=y.astype(jnp.float64),
+        log_det=jnp.zeros((), jnp.float64),
         size=jnp.zeros((), jnp.int32),
     )
 
@@ -104,47 +116,50 @@ def change(
     """Add a column if it is out, and remove it if it is in; do nothing unless `active`.
 
     `rows` holds the columns of X as rows. If there is no free slot, the size grows past K and the
-    rest is meaningless.
+    rest is meaningless. The fit's numbers are in double precision here.
     """
+    ridge, dtype = ridge.astype(jnp.float64), rows.dtype
     p, slots = len(rows), fit.columns.size
     here = fit.columns == column
     leaves = jnp.any(here)
-    slot = jnp.argmax(jnp.where(leaves, here, fit.columns == p))
-    one = jax.nn.one_hot(slot, slots, dtype=ridge.dtype)
-    in_use = rows.at[fit.columns].get(mode="fill", fill_value=0.0)  # (K, n)
-    x = jnp.where(leaves, 0.0, rows[column])
+    slot = jax.lax.argmax(jnp.where(leaves, here, fit.columns == p), 0, jnp.int32)
+    one = (jnp.arange(slots, dtype=jnp.int32) == slot).astype(jnp.float64)
+    in_use = _in_use(rows, fit)
+    x = jnp.where(leaves, 0.0, rows[column]).astype(jnp.float64)
     row = fit.factor[slot]
     inverse = jnp.sum(row**2)  # the diagonal entry of the inverse of A
     v = row + jnp.where(row[slot] < 0, -1.0, 1.0) * jnp.sqrt(inverse) * one  # no cancellation
-    by = 2.0 / jnp.where(leaves, jnp.sum(v**2), 1.0)  # H = I - by v v'
+    twice = 2.0 / jnp.where(leaves, jnp.sum(v**2), 1.0)  # H = I - twice v v'
     # One product with W either way: c if the column enters, W v if it leaves.
     c = _dot(fit.factor, jnp.where(leaves, v, _dot(_dot(in_use, x), fit.factor)))
     # A second product for the residual of c, so that errors of W do not grow from column to column.
     missing = jnp.where(leaves, 0.0, _dot(in_use, x - _dot(c, in_use)) - ridge * c)
     c = c + _dot(fit.factor, _dot(missing, fit.factor))
-    omega = jnp.where(leaves, fit.factor[:, slot] - by * v[slot] * c, one - c)
+    omega = jnp.where(leaves, fit.factor[:, slot] - twice * v[slot] * c, one - c)
     rest = x + _dot(omega, in_use)  # its own slot is still empty as it enters
     length = jnp.sqrt(jnp.sum(rest**2) + ridge * jnp.sum(omega**2))
     length = jnp.where(leaves, 1.0, length)
     omega, direction = omega / length, rest / length
-    turned = fit.projection - by * _dot(v, fit.projection) * v
+    turned = fit.projection - twice * _dot(v, fit.projection) * v
     amount = jnp.where(leaves, turned[slot], _dot(x, fit.residual) / length)
-    sign = jnp.where(leaves, -1.0, 1.0).astype(ridge.dtype)
+    sign = jnp.where(leaves, -1.0, 1.0)
     keep = jnp.where(leaves, 1.0 - one, 1.0)
-    left, right = jnp.where(leaves, -by * c, omega), jnp.where(leaves, v, one)
+    left, right = jnp.where(leaves, -twice * c, omega), jnp.where(leaves, v, one)
     after = Fit(
         columns=fit.columns.at[slot].set(jnp.where(leaves, p, column).astype(jnp.int32)),
         factor=(fit.factor + left[:, None] * right[None, :]) * keep[:, None] * keep[None, :],
         projection=jnp.where(leaves, turned * keep, fit.projection + amount * one),
         residual=fit.residual - sign * amount * direction,
         log_det=fit.log_det + jnp.where(leaves, jnp.log(inverse), 2.0 * jnp.log(length)),
-        size=fit.size + jnp.where(leaves, -1, 1),
+        size=fit.size + jnp.where(leaves, -1, 1).astype(jnp.int32),
     )
     after = jax.tree.map(lambda new, old: jnp.where(active, new, old), after, fit)
-    return after, Change(direction, amount, jnp.where(active, sign, 0.0))
+    by = Change(direction, amount, jnp.where(active, sign, 0.0))
+    return after, jax.tree.map(lambda a: a.astype(dtype), by)
 
 
 @jax.jit  # outside a program the loop would be compiled at each call
+@in_double
 def change_each(
     rows: Float[Array, "p n"],
     ridge: Float[Array, ""],
@@ -169,12 +184,29 @@ def change_columns(rows: Float[Array, "p n"], columns: Columns, change: Change) 
     return Columns(q=columns.q - change.sign * w**2, z=columns.z - change.sign * change.amount * w)
 
 
+@in_double
+def summary(fit: Fit, ridge: Float[Array, ""]) -> Summary:
+    coefficients = _dot(fit.factor, fit.projection)
+    found = Summary(
+        rss=jnp.sum(fit.residual**2) + ridge.astype(jnp.float64) * jnp.sum(coefficients**2),
+        log_det=fit.log_det,
+        coefficients=coefficients,
+        inverse_diagonal=jnp.sum(fit.factor**2, axis=1),
+    )
+    return jax.tree.map(lambda a: a.astype(ridge.dtype), found)
+
+
+@in_double
 def all_columns(rows: Float[Array, "p n"], fit: Fit) -> Columns:
-    """`Columns` from scratch: a product of X with the columns in use."""
-    in_use = rows.at[fit.columns].get(mode="fill", fill_value=0.0)
-    explained = _dot(_dot(rows, in_use.T), fit.factor)  # (p, K)
-    q = jnp.sum(rows**2, axis=1) - jnp.sum(explained**2, axis=1)
-    return Columns(q=q, z=_dot(rows, fit.residual))
+    """`Columns` from scratch: products of X with a basis of the columns in use."""
+    basis = _dot(fit.factor.T, _in_use(rows, fit)).astype(rows.dtype)  # (K, n)
+    q = jnp.sum(rows**2, axis=1) - jnp.sum(_dot(rows, basis.T) ** 2, axis=1)
+    return Columns(q=q, z=_dot(rows, fit.residual.astype(rows.dtype)))
+
+
+def _in_use(rows: Float[Array, "p n"], fit: Fit) -> Float[Array, "K n"]:
+    used = rows.at[fit.columns].get(mode="fill", fill_value=0.0)
+    return used.astype(jnp.float64)
 
 
 def _dot(a, b):

@@ -12,7 +12,7 @@ from hopscale.kernels.exchange import Exchange
 from hopscale.models import regression
 from hopscale.models.given import largest_size, log_prior, names_of, ridge_effect, standardised
 from hopscale.models.posterior import RankedModel
-from hopscale.models.regression import Columns, Fit
+from hopscale.models.regression import Columns, Fit, Summary
 from hopscale.move import Move, apply
 from hopscale.record import MeanAndError
 from hopscale.target import Evaluation, State, Target, has_values
@@ -20,6 +20,8 @@ from hopscale.validate import number
 
 CORRELATED = 6  # columns of the models at which the effect of the ridge is looked at
 LOST = 0.1  # of a log-probability, which the ridge may change by that much without a warning
+RIDGE = 1e-12  # of the g-prior
+RESOLVED = 100  # rounding units: what is left of a column is a difference, known to about as many
 PRECISE = 1e5  # rounding units, which updates accumulate, for a log-ratio good to half a percent
 
 
@@ -128,8 +130,7 @@ class VariableSelection(Target):
         else:
             g = float(n) if prior.g is None else prior.g
             number("g", g, 0.0, np.inf, "()")
-            # Without a ridge, columns that repeat others would divide by zero.
-            ridge = 1e-5 if self.dtype == jnp.float32 else 1e-11
+            ridge = RIDGE  # without it, columns that repeat others would divide by zero
             shrinkage, unshrunk, penalty = g / (1.0 + g), 1.0 / (1.0 + g), 0.5 * np.log1p(g)
         self.ridge, self.shrinkage, self.unshrunk, self.penalty = (
             jnp.asarray(value, self.dtype) for value in (ridge, shrinkage, unshrunk, penalty)
@@ -156,21 +157,19 @@ class VariableSelection(Target):
         if self.slabs or not has_values(self.rows):
             return ()
         lost = ridge_effect(
-            np.asarray(self.rows, np.float64),
-            np.asarray(self.y, np.float64),
+            np.asarray(self.rows),
+            np.asarray(self.y),
             float(self.ridge),
             float(self.shrinkage),
             min(CORRELATED, self.max_size),
         )
         if lost < LOST:
             return ()
-        remedy = "fewer columns, or hs.models.Slab(), whose ridge belongs to the model."
-        if self.dtype == jnp.float32:
-            remedy = f"double precision, jax.config.update('jax_enable_x64', True), or {remedy}"
         return (
             "Some columns are nearly linear combinations of others, and the ridge of "
             f"{float(self.ridge):.0e} that keeps their inverse finite changes the log-probability "
-            f"of a model by up to {lost:.2g}. Use {remedy}",
+            f"of a model by up to {lost:.2g}. Use fewer columns, or hs.models.Slab(), whose ridge "
+            "belongs to the model.",
         )
 
     def suited(self):
@@ -193,7 +192,8 @@ class VariableSelection(Target):
         (columns,) = jnp.nonzero(x, size=self.max_size, fill_value=-1)
         size = jnp.sum(x, dtype=jnp.int32)
 
-        first = regression.empty(self.max_size, self.num_sites, self.y)
+        free = jnp.full(self.max_size, self.num_sites, jnp.int32)
+        first = regression.empty(free, self.y)
         number = jnp.minimum(size, self.max_size)
         fit, _ = regression.change_each(self.rows, self.ridge, first, None, columns, number)
         return fit._replace(size=size)
@@ -220,26 +220,27 @@ class VariableSelection(Target):
 
     def _given(self, fit: Fit, columns: Columns | None) -> Evaluation:
         """The evaluation of a model, given its fit and what is left of each column."""
+        found = regression.summary(fit, self.ridge)
         size = jnp.minimum(fit.size, self.max_size + 1)
-        rss = fit.rss(self.ridge)
-        here = self._log_rss(rss)
+        here = self._log_rss(found.rss)
         log_prob = self.log_prior[size] - here - self.penalty * size
         if self.slabs:
-            log_prob = log_prob - 0.5 * fit.log_det
+            log_prob = log_prob - 0.5 * found.log_det
         if columns is None:
             return Evaluation(log_prob=log_prob, log_ratios=None, cache=Kept(fit, None, None))
-        ratios, left = self._ratios(fit, columns, size, rss)
+        ratios, left = self._ratios(fit.columns, found, columns, size)
         sure = left > PRECISE * jnp.finfo(self.dtype).eps
         return Evaluation(log_prob=log_prob, log_ratios=ratios, cache=Kept(fit, columns, sure))
 
     def _ratios(
-        self, fit: Fit, columns: Columns, size, rss
+        self, used: Int[Array, " K"], fit: Summary, columns: Columns, size
     ) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
         """Log-ratios, and the squared length that other columns of the model leave of each."""
-        here, left = self._log_rss(rss), jnp.maximum(columns.q, 0.0) + self.ridge
-        more = here - self._log_rss(rss - columns.z**2 / left)
+        here, eps = self._log_rss(fit.rss), jnp.finfo(self.dtype).eps
+        left = jnp.maximum(columns.q, RESOLVED * eps) + self.ridge
+        more = here - self._log_rss(fit.rss - columns.z**2 / left)
         diagonal = jnp.maximum(fit.inverse_diagonal, jnp.finfo(self.dtype).tiny)
-        less = here - self._log_rss(rss + fit.coefficients**2 / diagonal)
+        less = here - self._log_rss(fit.rss + fit.coefficients**2 / diagonal)
         if self.slabs:
             more = more - 0.5 * jnp.log(left)
             less = less - 0.5 * jnp.log(diagonal)
@@ -248,8 +249,8 @@ class VariableSelection(Target):
         up = self.log_prior[jnp.minimum(size + 1, self.max_size + 1)] - prior
         down = self.log_prior[jnp.maximum(size - 1, 0)] - prior
         more = more + (up - self.penalty)
-        ratios = more.at[fit.columns].set(less + (down + self.penalty), mode="drop")
-        return ratios, left.at[fit.columns].set(1.0 / diagonal, mode="drop")
+        ratios = more.at[used].set(less + (down + self.penalty), mode="drop")
+        return ratios, left.at[used].set(1.0 / diagonal, mode="drop")
 
     def _log_rss(self, rss):
         """(n - 1) / 2 times the log of what is not explained, after shrinkage."""
