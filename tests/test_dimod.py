@@ -199,3 +199,9 @@ def test_states_of_another_width_are_refused():
     model = dimod.BQM({0: 1.0, 1: -1.0, 2: 0.5}, {}, "BINARY")
     with pytest.raises(ValueError, match=r"shape \(..., 3\).*got \(3, 4\)"):
         hs.dimod.sample_set(np.zeros((3, 4), int), model)
+
+
+def test_spins_are_not_taken_for_states():
+    model = dimod.BQM({0: 1.0, 1: -1.0}, {}, "BINARY")
+    with pytest.raises(ValueError, match=r"0 and 1.*\(spins \+ 1\) // 2"):
+        hs.dimod.sample_set(np.array([[-1, 1]]), model)

@@ -77,6 +77,11 @@ def sample_set(x: Any, bqm: Any) -> Any:
             f"states must have shape (..., {bqm.num_variables}), a value for each variable of the "
             f"model; got {given.shape}. For draws of a clamped target, use clamped.full(draws)."
         )
+    if not np.all((given == 0) | (given == 1)):
+        raise ValueError(
+            "states must hold 0 and 1, also for a model of spins, where 1 is spin +1; got "
+            f"{np.unique(given)[:4]}. Convert spins with (spins + 1) // 2."
+        )
     samples = given.reshape(-1, bqm.num_variables).astype(np.int8)
     if bqm.vartype is dimod.SPIN:
         samples = 2 * samples - 1
