@@ -29,6 +29,13 @@ def network():
     return graph
 
 
+def in_two_parts():
+    """Entries that are listed twice add up, as in all of SciPy; a stored zero is no entry."""
+    values = np.concatenate([UPPER[ROW, COLUMN] - 1.0, np.ones(len(ROW)), [0.0]])
+    places = np.r_[ROW, ROW, COLUMN[0]], np.r_[COLUMN, COLUMN, ROW[0]]
+    return scipy.sparse.coo_array((values, places), shape=UPPER.shape)
+
+
 FORMS = {
     "upper": UPPER,
     "lower": UPPER.T,
@@ -37,6 +44,7 @@ FORMS = {
     "rows": UPPER.tolist(),
     "sparse": scipy.sparse.csr_array(UPPER + UPPER.T),
     "sparse matrix": scipy.sparse.coo_matrix(UPPER),
+    "sparse, in two parts": in_two_parts(),
     "list": LISTED,
     "list, turned": [(j, i, c) for i, j, c in LISTED[::-1]],
     "rows of an array": np.array(LISTED),

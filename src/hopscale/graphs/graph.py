@@ -102,7 +102,10 @@ def read_pairs(couplings: Any, num_sites: int | None = None) -> Pairs:
     A matrix is triangular or symmetric; a symmetric one counts each pair once.
     """
     if hasattr(couplings, "tocoo"):
-        coo = couplings.tocoo()
+        csr = couplings.tocsr(copy=True)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        coo = csr.tocoo()
         _square(coo.shape)
         return _from_matrix(coo.row, coo.col, coo.data, coo.shape[0], num_sites)
     if hasattr(couplings, "edges") and hasattr(couplings, "nodes"):
