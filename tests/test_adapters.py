@@ -235,6 +235,18 @@ def test_wrong_models_say_what_is_right(numpyro, mixture):
         hs.numpyro.HMCWithLBP(mixture)
     with pytest.raises(ValueError, match="moves must be"):
         hs.numpyro.DiscreteBlock(mixture, moves=0)
+    dist = numpyro.distributions
+    sites = {
+        "Inhomogeneous total count": dist.Binomial(np.array([2, 4]), 0.3),
+        "leave out to_event and use plates": dist.Bernoulli(np.full(3, 0.3)).to_event(1),
+    }
+    for message, fn in sites.items():
+        block = hs.numpyro.DiscreteBlock(lambda fn=fn: numpyro.sample("z", fn))
+        with pytest.raises(ValueError, match=f"site 'z' cannot be listed: {message}"):
+            block.init(jax.random.key(0), 1, None, (), {})
+    block = hs.numpyro.DiscreteBlock(lambda: numpyro.sample("z", dist.Bernoulli(0.3)))
+    with pytest.raises(ValueError, match="started one by one"):
+        block.init(jax.random.split(jax.random.key(0), 2), 1, None, (), {})
 
 
 # -- ArviZ and pandas. ---------------------------------------------------------------------------

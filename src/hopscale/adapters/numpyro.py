@@ -94,12 +94,20 @@ class DiscreteBlock(gibbs.DiscreteGibbs):
         self._layout: Layout | None = None
 
     def init(self, rng_key, num_warmup, init_params, model_args, model_kwargs):
+        if _typed(rng_key).ndim:
+            raise ValueError(
+                "chains are started one by one: use chain_method='parallel', 'sequential' or "
+                "jax.vmap, not 'vectorized'."
+            )
         key_trace, key_gibbs = jax.random.split(rng_key)
-        found = super().init(key_gibbs, num_warmup, init_params, model_args, model_kwargs)
-        assert self._sites is not None
         trace = gibbs.prototype_trace(
             gibbs.conditioned(self._model), key_trace, model_args, model_kwargs
         )
+        try:
+            found = super().init(key_gibbs, num_warmup, init_params, model_args, model_kwargs)
+        except NotImplementedError as error:
+            raise ValueError(_unlisted(trace) or str(error)) from error
+        assert self._sites is not None
         self._layout = _layout(trace, self._sites, marginalized=self._enum)
         self._num_warmup = num_warmup
         target = self._target(model_args, model_kwargs)
@@ -204,6 +212,18 @@ def _layout(trace: Any, names: tuple[str, ...], marginalized: bool) -> Layout:
         supports=tuple(_support(name, trace[name]) for name in names),
         frames=tuple(None if marginalized else _frames(site) for site in sites),
     )
+
+
+def _unlisted(trace: Any) -> str:
+    """Which discrete site has values that cannot be listed, and why; empty if all have."""
+    for name in gibbs.discrete_latent_sites(trace):
+        fn = trace[name]["fn"]
+        try:
+            fn.enumerate_support(False)
+        except NotImplementedError as error:
+            why = str(error).rstrip(".") or "leave out to_event and use plates"
+            return f"the values of the site {name!r} cannot be listed: {why}."
+    return ""
 
 
 def _support(name: str, site: Any) -> tuple[int, ...]:
