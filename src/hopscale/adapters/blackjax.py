@@ -8,7 +8,7 @@ state, info = lbp.step(rng_key, state)
 
 A position is an array of integers, or any tree of them: 0 and 1, or 0 ... num_states - 1. As with
 `hs.LogDensity`, `logdensity_fn` receives floats for bits and one-hot codes for more values, in the
-same tree.
+same tree. If any site has more than two values, all leaves are codes, as wide as the most values.
 """
 
 import math
