@@ -235,7 +235,16 @@ def test_wrong_models_say_what_is_right(numpyro, mixture):
         hs.numpyro.HMCWithLBP(mixture)
     with pytest.raises(ValueError, match="moves must be"):
         hs.numpyro.DiscreteBlock(mixture, moves=0)
+    with pytest.raises(TypeError, match="scale must be"):
+        hs.numpyro.DiscreteBlock(mixture, scale=3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="moves among some states only"):
+        hs.numpyro.DiscreteBlock(mixture, kernel=hs.Swap())
     dist = numpyro.distributions
+    three = hs.numpyro.DiscreteBlock(
+        lambda: numpyro.sample("z", dist.Categorical(np.ones(3) / 3)), kernel=hs.Exchange()
+    )
+    with pytest.raises(TypeError, match="sites of this SiteDensity have 3 values"):
+        three.init(jax.random.key(0), 1, None, (), {})
     sites = {
         "Inhomogeneous total count": dist.Binomial(np.array([2, 4]), 0.3),
         "leave out to_event and use plates": dist.Bernoulli(np.full(3, 0.3)).to_event(1),

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from hopscale.adapters import require
-from hopscale.adapters.sites import Layout, SiteDensity, first_scale, moves
-from hopscale.kernels import LBP, Kernel
+from hopscale.adapters.sites import Layout, SiteDensity, first_scale, moves, usable
+from hopscale.kernels import Kernel
 from hopscale.tune import Tuner, TunerState
-from hopscale.validate import count, instance
+from hopscale.validate import count
 
 numpyro = require("numpyro", "numpyro", "hs.numpyro")
 gibbs = require("numpyro.infer.gibbs", "numpyro", "hs.numpyro")
@@ -81,13 +81,7 @@ class DiscreteBlock(gibbs.DiscreteGibbs):
     ):
         super().__init__(model)
         count("moves", moves, minimum=1)
-        self.kernel = LBP() if kernel is None else kernel
-        instance("kernel", self.kernel, Kernel, "hs.LBP()")
-        if type(self.kernel).starts is not Kernel.starts:
-            raise TypeError(
-                f"hs.{type(self.kernel).__name__} moves among some states only, and NumPyro says "
-                "where chains start. Use hs.LBP(), hs.GWG() or hs.RWM()."
-            )
+        self.kernel = usable(kernel, scale, "NumPyro")
         self._moves = moves
         self._scale = scale
         self._num_warmup = 0

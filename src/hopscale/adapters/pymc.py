@@ -16,9 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from hopscale import kernels
 from hopscale.adapters import require
-from hopscale.adapters.sites import Layout, Moved, SiteDensity, first_scale, moves
+from hopscale.adapters.sites import Layout, Moved, SiteDensity, first_scale, moves, usable
 from hopscale.kernels import Kernel
 from hopscale.tune import Tuner
 
@@ -66,7 +65,7 @@ class LBP(steps.BlockedStep):
         values = pm.util.get_value_vars_from_user_vars(vars, model)
         point = model.initial_point()
         self.vars, self.tune = values, True
-        self.kernel = kernels.LBP() if kernel is None else kernel
+        self.kernel = usable(kernel, scale, "PyMC")
         self._layout = Layout(
             names=tuple(value.name for value in values),
             shapes=tuple(np.shape(point[value.name]) for value in values),

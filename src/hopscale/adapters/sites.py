@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from hopscale.kernels import ChainState, Kernel
+from hopscale.kernels import LBP, ChainState, Kernel
 from hopscale.target import State, Target
 from hopscale.tune import Tuner, TunerState, fitted
+from hopscale.validate import instance
 
 
 class Layout(NamedTuple):
@@ -149,8 +150,23 @@ class Moved(NamedTuple):
     accept_prob: Float[Array, ""]
 
 
+def usable(kernel: Kernel | None, scale: Tuner | None, package: str) -> Kernel:
+    """The kernel, or `hs.LBP()`; refuses what does not work within another package."""
+    kernel = LBP() if kernel is None else kernel
+    instance("kernel", kernel, Kernel, "hs.LBP()")
+    if scale is not None:
+        instance("scale", scale, Tuner, "hs.Tuned() or hs.Fixed(R)")
+    if type(kernel).starts is not Kernel.starts:
+        raise TypeError(
+            f"hs.{type(kernel).__name__} moves among some states only, and {package} says "
+            "where chains start. Use hs.LBP(), hs.GWG() or hs.RWM()."
+        )
+    return kernel
+
+
 def first_scale(target: SiteDensity, kernel: Kernel, scale: Tuner | None) -> TunerState:
     """The first state of the tuner."""
+    kernel.check(target)
     scales = kernel.scale_range(target)
     return fitted(scale, scales).init(scales, 1, target.dtype)  # type: ignore[arg-type]
 
