@@ -165,13 +165,35 @@ def test_a_model_of_a_density_with_undefined_neighbours_says_so(around):
     assert run.undefined == 20
 
 
+@pytest.mark.parametrize("sweeps", [1, 3])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda target: target,
+        lambda target: hs.clamp(target, [3], [1]),
+        lambda target: hs.Tempered(target, target, 0.5),
+    ],
+    ids=["itself", "clamped", "tempered"],
+)
+def test_a_sweep_that_sees_undefined_neighbours_says_so(around, sweeps):
+    """At each site but the first, the value 2 is undefined; the last sweep counts, not all."""
+    density = hs.LogDensity(lambda x: jnp.where(x[1:, 2].any(), jnp.nan, x[0, 1]), (5,), 3)
+    target = around(density)
+    settings = {**SETTINGS, "chains": 20, "init": np.zeros(target.shape, int)}
+    with pytest.warns(hs.ConvergenceWarning, match=r"last sweep of the 20 chains weighed.* NaN"):
+        run = hs.sample(target, hs.Gibbs(sweeps=sweeps), **settings)
+    assert run.undefined == 20 * (target.num_sites - 1)
+    assert run.invalid == 0
+
+
 def test_neighbours_of_zero_density_are_no_reason_to_warn():
     target = hs.LogDensity(
         lambda x: jnp.where(jnp.all(x[:2] == 1), -jnp.inf, 0.3 * x[2]), (3,), ratios="exact"
     )
-    run = hs.sample(target, hs.LBP(), **{**SETTINGS, "init": np.zeros(3, int)})
-    assert run.undefined == 0
-    assert not any("One site away" in sentence for sentence in run.warnings)
+    for kernel in (hs.LBP(), hs.Gibbs()):
+        run = hs.sample(target, kernel, **{**SETTINGS, "init": np.zeros(3, int)})
+        assert run.undefined == 0
+        assert not any("NaN" in sentence for sentence in run.warnings)
 
 
 def test_states_next_to_an_invalid_one_are_visited():

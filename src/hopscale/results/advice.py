@@ -6,7 +6,7 @@ import numpy as np
 
 from hopscale.diagnostics import RHat
 from hopscale.kernels.gibbs import BlockGibbs, Gibbs
-from hopscale.kernels.kernel import ScaleRange
+from hopscale.kernels.kernel import Kernel, ScaleRange
 from hopscale.kernels.swap import Swap
 from hopscale.target import Target
 from hopscale.targets.clamp import as_rbm
@@ -84,15 +84,23 @@ def _invalid(run: "Run"):
 
 def _never_proposed(run: "Run"):
     if run.undefined and not run.invalid and not _swaps(run):
+        where = f"One site away from where the {run.chains:,} chains ended"
+        if isinstance(_inner(run), Gibbs):
+            where = f"At the states that the last sweep of the {run.chains:,} chains weighed"
         yield (
-            f"One site away from where the {run.chains:,} chains ended, the log-density is NaN or "
-            f"+inf {run.undefined:,} times. Such states were taken to be impossible and never "
-            "proposed: mend the density, or return -inf where it is zero."
+            f"{where}, the log-density is NaN or +inf {run.undefined:,} times. Such states were "
+            "taken to be impossible and never proposed: mend the density, or return -inf where it "
+            "is zero."
         )
 
 
 def _swaps(run: "Run") -> bool:
-    return isinstance(getattr(run.kernel, "kernel", run.kernel), Swap)
+    return isinstance(_inner(run), Swap)
+
+
+def _inner(run: "Run") -> Kernel:
+    """The kernel that moves the chains, without a kernel around it."""
+    return getattr(run.kernel, "kernel", run.kernel)
 
 
 def _undefined(run: "Run"):

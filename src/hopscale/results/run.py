@@ -45,7 +45,7 @@ class Run:
         invalid: proposals, warm-up included, whose log-density was NaN or +inf, or whose
             log-ratios were NaN; each was rejected. `offender` is the first of them.
         undefined: neighbours of the last states of all chains whose log-density was NaN or +inf,
-            where exact ratios gave them weight 0.
+            where exact ratios gave them weight 0; or those that the last sweep gave weight 0.
         evaluations: how often the target was evaluated, or an evaluation updated, over all chains.
         interrupted: whether Ctrl-C cut the run short.
         cautions: warnings from before the first step.

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from hopscale import validate
-from hopscale.target import RATIOS, State, Target, as_float, values_there_are
-from hopscale.targets.neighbours import neighbour_ratios
+from hopscale.target import RATIOS, Evaluation, State, Target, as_float, values_there_are
+from hopscale.targets.neighbours import Undefined, neighbour_ratios
 
 SMALL = 32  # up to this many neighbours of a state, "auto" is always "exact"
 
@@ -139,6 +139,10 @@ class LogDensity(Target):
         if self.by_site is not None:
             value = jnp.where(jnp.all(x < self.by_site), value, -jnp.inf)
         return jnp.asarray(value, self.dtype)
+
+    def _evaluate_log_prob(self, x: State):
+        nothing_seen = Undefined(jnp.int32(0))  # a sweep counts what it sees
+        return Evaluation(self._log_prob(x), log_ratios=None, cache=nothing_seen)
 
     def _evaluate(self, x: State):
         if self.ratios == "exact":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from hopscale.move import State
 from hopscale.target import Evaluation, has_values
@@ -21,17 +21,34 @@ class Undefined(NamedTuple):
     neighbours: Int[Array, ""]
 
 
+def is_defined(log_prob: Float[Array, "..."]) -> Bool[Array, "..."]:
+    """Whether log-probabilities are neither NaN nor +inf."""
+    return log_prob < jnp.inf  # NaN is not below
+
+
+def _is_undefined(part: Any) -> bool:
+    return isinstance(part, Undefined)
+
+
 def undefined_neighbours(cache: Any) -> int:
     """How many neighbours of some states are undefined, as far as their caches know.
 
     A target that is made of others has the caches of these in its own.
     """
-
-    def known(part: Any) -> bool:
-        return isinstance(part, Undefined)
-
-    found = [part for part in jax.tree.leaves(cache, is_leaf=known) if known(part)]
+    found = filter(_is_undefined, jax.tree.leaves(cache, is_leaf=_is_undefined))
     return sum(int(np.asarray(part.neighbours).sum()) for part in found)
+
+
+def with_undefined(cache: Any, neighbours: Int[Array, ""]) -> Any:
+    """The cache with this number of undefined neighbours, if it has room for one.
+
+    A target that is made of several others has it in the cache of one of them.
+    """
+    parts, structure = jax.tree.flatten(cache, is_leaf=_is_undefined)
+    found = [number for number, part in enumerate(parts) if _is_undefined(part)]
+    for number in found:
+        parts[number] = Undefined(neighbours if number == found[0] else jnp.zeros_like(neighbours))
+    return jax.tree.unflatten(structure, parts)
 
 
 def neighbour_ratios(
@@ -64,7 +81,7 @@ def neighbour_ratios(
     by = jnp.where(stays, 0, (number - 1) % others + 1)
     every = _batch_by_batch(jax.vmap(at), x, (site, by)).reshape(-1)[:total]
     here, there = every[0], every[1:]
-    defined = there < jnp.inf  # NaN is not below
+    defined = is_defined(there)
     found = jnp.where(defined, there, -jnp.inf) - here
     cache = Undefined(jnp.sum(~defined, dtype=jnp.int32))
     if num_states == 2:

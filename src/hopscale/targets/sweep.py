@@ -18,6 +18,7 @@ from hopscale.graphs.graph import Graph
 from hopscale.move import Choice, Move, State, apply
 from hopscale.native.sweeps import flip_chance, neighbour_sums, value_chances
 from hopscale.target import Evaluation, Target
+from hopscale.targets.neighbours import is_defined, with_undefined
 
 KEEP = 1 - 1 / 200  # the largest acceptance probability of a Metropolis step
 
@@ -199,7 +200,7 @@ class EvaluatedSweep(Sweep):
 
     def draw(self, key, x: State, evaluation: Evaluation, rule: Rule):
         def visit(step, carry):
-            x, evaluation = carry
+            (x, evaluation), undefined = carry
             site = step % self.num_sites
             uniform = jax.random.uniform(jax.random.fold_in(key, step), (), self.target.dtype)
             now = x.reshape(-1)[site].astype(jnp.int32)
@@ -209,9 +210,14 @@ class EvaluatedSweep(Sweep):
             place = jnp.sum(jnp.cumsum(chances) <= uniform, dtype=jnp.int32)
             stays = (place == now) | (place >= chances.size)
             drawn = jax.tree.map(lambda a: a[(place - now - 1) % chances.size], others)
-            return jax.tree.map(partial(jnp.where, stays), (x, evaluation), drawn)
+            after = jax.tree.map(partial(jnp.where, stays), (x, evaluation), drawn)
+            seen = jnp.where(site == 0, 0, undefined)  # of this sweep
+            return after, seen + jnp.sum(~is_defined(others[1].log_prob), dtype=jnp.int32)
 
-        return jax.lax.fori_loop(0, rule.sweeps * self.num_sites, visit, (x, evaluation))
+        first = (x, evaluation), jnp.int32(0)
+        visits = rule.sweeps * self.num_sites
+        (y, there), undefined = jax.lax.fori_loop(0, visits, visit, first)
+        return y, there._replace(cache=with_undefined(there.cache, undefined))
 
     def chances(self, x: State, rule: Rule):
         evaluation = self.begin(x)
@@ -232,7 +238,7 @@ class EvaluatedSweep(Sweep):
 
     def _log_probs(self, evaluation: Evaluation, others, now) -> Float[Array, " values"]:
         """The log-probability with each value at the site; -inf where it is NaN or +inf."""
-        others = jnp.where(others < jnp.inf, others, -jnp.inf)
+        others = jnp.where(is_defined(others), others, -jnp.inf)
         from_now = jnp.concatenate([evaluation.log_prob[None], others])
         return from_now[(jnp.arange(self.target.num_states) - now) % self.target.num_states]
 
