@@ -85,6 +85,37 @@ def test_categories_descend_to_their_best_values():
     assert 8.0 * np.exp(-cold) == pytest.approx(EXCESS, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    "of_the_sum",
+    [
+        lambda ones: jnp.where(ones == 3, 0.0, -jnp.inf),
+        lambda ones: -1e3 * (ones - 3.0) ** 2,
+        lambda ones: 1e3 * ones,
+    ],
+    ids=["constraint", "penalty", "field"],
+)
+def test_swaps_freeze_where_swaps_cost_nothing_extra(of_the_sum):
+    """Three of ten items: at the best, the swaps of an item of 7 to 9 for one of 0 to 6 cost so."""
+    values = jnp.arange(10.0)
+    target = hs.LogDensity(lambda x: 0.1 * x @ values + of_the_sum(jnp.sum(x)), (10,))
+    start = (np.arange(10) < 3).astype(int)[None]
+    costs = 0.1 * np.subtract.outer(np.arange(7, 10), np.arange(7)).ravel()
+    for kernel in (hs.Swap(), hs.Swap(ones=3, balance=None)):
+        hot, cold = beta_range(target, x=start, kernel=kernel)
+        assert hot == pytest.approx(np.log(2.0) / 0.9, rel=1e-2)
+        left = np.mean(costs * np.exp(-cold * costs))
+        assert 200 * left == pytest.approx(EXCESS * np.quantile(costs, 0.1), rel=0.2)
+
+
+def test_a_search_by_swaps_finds_the_best_of_what_is_allowed():
+    """Eight of forty items, on a scale on which a swap costs next to nothing."""
+    values = 1e-3 * jnp.arange(40.0)
+    target = hs.LogDensity(lambda x: jnp.where(jnp.sum(x) == 8, x @ values, -jnp.inf), (40,))
+    kernel = hs.Swap(ones=8, balance=None)
+    found = hs.optimize(target, seconds=0.5, kernel=kernel, chains=4, progress=False)
+    assert np.flatnonzero(found.x).tolist() == list(range(32, 40))
+
+
 def test_the_result_reads_well(found):
     text = str(found)
     assert "The best of Pairwise (14)" in text

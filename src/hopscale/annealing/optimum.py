@@ -18,7 +18,7 @@ from hopscale import tables, validate
 from hopscale.annealing.anneal import Schedule, anneal, begin, better, nothing_yet
 from hopscale.annealing.temperatures import beta_range
 from hopscale.engine.loop import Program
-from hopscale.kernels import LBP, Gibbs
+from hopscale.kernels import LBP, Gibbs, Swap
 from hopscale.kernels.kernel import Kernel
 from hopscale.results.run import ConvergenceWarning, describe
 from hopscale.runs import arguments, host
@@ -149,7 +149,7 @@ def optimize(
         kernel: how to move. None: Metropolis sweeps if the target has pairwise terms, else LBP.
         chains: the number of chains, run side by side.
         betas: inverse temperatures at which a round begins and ends. None: estimated from changes
-            of one site.
+            of one site, or from swaps if the kernel is `Swap`.
         init: where the chains of each round begin: one state for all, or one for each chain. None:
             random states, drawn again where the density is zero.
         key: a seed or a JAX key.
@@ -166,12 +166,11 @@ def optimize(
     if betas is not None:
         _check_betas(betas)
     key = validate.as_key(key)
-    target, _ = ratios.settle(target, arguments.states_to_compare(target, kernel, init, chains))
+    starts = arguments.states_to_compare(target, kernel, init, chains)
+    target, _ = ratios.settle(target, starts)
     if betas is None:
-        given = (
-            init if init is None else arguments.initial_states(target, kernel, chains, init, key)
-        )
-        betas = beta_range(target, x=given)
+        any_state = init is None and not isinstance(kernel, Swap)
+        betas = beta_range(target, x=None if any_state else starts, kernel=kernel)
     job = Rounds(target, kernel, chains, betas, init, key, seconds)
     outcome = host.drive(job, progress=progress)
     if outcome == "interrupted":

@@ -6,23 +6,30 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
+from hopscale.kernels import Swap
+from hopscale.kernels.kernel import Kernel, where
 from hopscale.runs.arguments import ATTEMPTS
 from hopscale.target import State, Target
-from hopscale.targets.ratios import evaluation_operations
+from hopscale.targets.powered import Powered
+from hopscale.targets.ratios import evaluation_operations, operations
 
 HOT = 2.0  # at the first beta, one in two of the costliest changes is accepted
 EXCESS = 0.003  # the expected cost of changes at the last beta, relative to a cheap change
 PART = 200  # changes for which that holds, if a state has more
 CHEAP = 0.1  # the share of changes that cost less than a cheap one
 LOOKED_AT, ENOUGH_SITES = 16, 2**18  # states, and sites of all of them together, at most
+SWAPS = 5_000  # tried on the way to an optimum of swaps, and there
 DESCENTS = 100  # evaluations on the way to an optimum; most take a tenth of that
 OPERATIONS = 2e10  # of all evaluations together, approximately: they take seconds
 ROUNDING = 10.0  # resolutions of the largest change, below which a change counts as zero
 
 
-def beta_range(target: Target, seed: int = 0, x: Any = None) -> tuple[float, float]:
-    r"""Inverse temperatures between which a target freezes, from changes of one site at optima.
+def beta_range(
+    target: Target, seed: int = 0, x: Any = None, kernel: Kernel | None = None
+) -> tuple[float, float]:
+    r"""Inverse temperatures between which a target freezes, from what changes cost at optima.
 
     Random states, or those of `x`, are improved until no change of one site is better. Every change
     from there has a cost c, and is accepted with probability $e^{-\beta c}$. At the first beta,
@@ -30,21 +37,32 @@ def beta_range(target: Target, seed: int = 0, x: Any = None) -> tuple[float, flo
     state (of each 200 of them, if there are more), $\sum c\, e^{-\beta c}$, is negligible compared
     with a cheap change. Random states would not do: far from optima, a penalty makes every change
     cost many times more than the changes that remain to be decided in the end.
-    """
-    from scipy.optimize import brentq  # takes long to import
 
+    A kernel that swaps ones and zeros, from the states of `x`, never changes one site alone, which
+    may cost far more or be impossible: there the changes are swaps.
+    """
     rng = np.random.default_rng(seed)
     number, descents = _effort(target)
-    x = _possible_states(target, number, rng) if x is None else np.asarray(x)[:number]
-    first, ratios = _descended(target, x, descents, rng)
-    noise = _noise(target, first)
+    if isinstance(kernel, Swap):
+        x = np.asarray(x)[:number]
+        first, ratios, noise = _swapped(target, kernel, x, seed)
+    else:
+        x = _possible_states(target, number, rng) if x is None else np.asarray(x)[:number]
+        first, ratios = _descended(target, x, descents, rng)
+        noise = _noise(target, first)
     costs = -ratios[np.isfinite(ratios)]
     if not np.any(costs > noise):  # misleading ratios can have only gains
         costs = np.abs(first[np.isfinite(first)])
-    costs = costs[costs > noise]
+    return _freezing(costs[costs > noise], len(x))
+
+
+def _freezing(costs: np.ndarray, states: int) -> tuple[float, float]:
+    """The two inverse temperatures, given what changes of some states cost."""
+    from scipy.optimize import brentq  # takes long to import
+
     if not costs.size:  # flat, as far as can be seen
         return 1.0, 1.0
-    parts = max(number, costs.size / PART)
+    parts = max(states, costs.size / PART)
     hot, allowed = np.log(HOT) / costs.max(), EXCESS * parts * np.quantile(costs, CHEAP)
     coldest = 2.0 * np.log(costs.sum() / allowed) / costs.min()  # as if all were the cheapest
 
@@ -53,6 +71,39 @@ def beta_range(target: Target, seed: int = 0, x: Any = None) -> tuple[float, flo
 
     log_cold: Any = brentq(excess, np.log(hot), np.log(coldest))
     return float(hot), float(np.exp(log_cold))
+
+
+def _swapped(target: Target, kernel: Swap, x: np.ndarray, seed: int):
+    """The log-ratios of swaps at states, those after swaps have improved them, and the noise."""
+    # One pair at a time, all pairs equally likely.
+    swap = Swap(kernel.groups, kernel.ones, balance=None, lengths="paper")
+    affordable = OPERATIONS / operations(target) / len(x)
+    steps = int(np.clip(affordable, SWAPS // 10, SWAPS))
+    keys = jax.random.split(jax.random.key(seed), (len(x), steps))
+    found = _swap_by_swap(target, swap, jnp.asarray(x), keys)
+    gains, log_probs = (np.asarray(a, np.float64) for a in found)
+    noise = _noise(target, log_probs)  # ratios are differences
+    return gains[:, : steps // 10], gains[:, steps // 2 :], noise
+
+
+@eqx.filter_jit
+def _swap_by_swap(target: Target, swap: Swap, x: State, keys: Key[Array, "states steps"]):
+    """What each swap of some states gains, taken if it is better, and the last log-probabilities.
+
+    At infinite temperature a kernel accepts whatever it proposes that is possible.
+    """
+    hot = Powered(target, 0.0)
+
+    def step(state, key):
+        after, _ = swap.step(key, hot, state, jnp.ones((), target.dtype))
+        gain = after.evaluation.cache.log_prob - state.evaluation.cache.log_prob
+        return where(gain > 0, after, state), gain
+
+    def one(x, keys):
+        last, gains = jax.lax.scan(step, swap.init(hot, x), keys)
+        return gains, last.evaluation.cache.log_prob
+
+    return jax.vmap(one)(x, keys)
 
 
 def _possible_states(target: Target, number: int, rng: np.random.Generator) -> np.ndarray:
