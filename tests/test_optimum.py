@@ -7,6 +7,7 @@ import pytest
 
 import hopscale as hs
 from hopscale.annealing.anneal import Schedule, anneal, begin, nothing_yet
+from hopscale.annealing.optimum import Rounds
 from hopscale.annealing.temperatures import EXCESS, beta_range
 from hopscale.engine.loop import Program
 from hopscale.targets.powered import Powered
@@ -171,6 +172,40 @@ def test_a_constraint_that_few_random_states_keep():
 def test_a_constraint_that_no_random_state_keeps_is_an_error():
     with pytest.raises(ValueError, match=r"100 random states were tried.*`init`"):
         hs.optimize(chosen(21, 22), seconds=0.1, progress=False)
+
+
+def test_the_range_of_betas_does_not_go_by_a_poor_optimum_that_is_given():
+    """At this start a change costs 0.3 at most, at the best state 5.7."""
+    start = (np.arange(20) < 2).astype(int)
+    hot, _ = beta_range(chosen(1, 2), x=start[None])
+    assert np.log(2.0) / 5.8 < hot < np.log(2.0) / 3.0
+
+
+def test_a_round_ends_at_the_last_temperature_in_time(monkeypatch):
+    """A step takes half a second, from the 60th on two: of 512 steps there is time for a few."""
+
+    def seconds(step):
+        return 0.5 * step if step < 60 else 30.0 + 2.0 * (step - 60)
+
+    def paced(job):
+        return 2.0 if job.step < 60 else 0.5
+
+    def ignored(job, measured):
+        pass
+
+    job = Rounds(GLASS, hs.Gibbs(rule="metropolis"), 4, (0.1, 10.0), None, jax.random.key(0), 100.0)
+    monkeypatch.setattr(Rounds, "elapsed", property(lambda self: seconds(self.step)))
+    monkeypatch.setattr(Rounds, "rate", property(paced, ignored), raising=False)
+    job._plan_round()
+    visited = []
+    while steps := min(job.room(), 1):
+        place = (job.step - job.schedule.begin) // job.schedule.each
+        visited.append(float(job.schedule.betas[place]))
+        job._take(steps)
+    assert job.rounds == 1
+    assert np.all(np.diff(visited) > 0)
+    assert visited[-1] > 7.0
+    assert 90 < job.elapsed < 100
 
 
 def test_rounds_begin_where_they_are_told():

@@ -1,6 +1,7 @@
 """The most probable state: annealing with restarts, for a given time."""
 
 import dataclasses
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -28,9 +29,13 @@ from hopscale.targets import ratios
 from hopscale.targets.powered import Powered
 from hopscale.tune import fitted
 
-BETAS = 512  # of a schedule
-FIRST_ROUND = 512  # steps
-SHARE = 0.25  # of the time: the most for one round
+BETAS = 512  # of a schedule, at most
+FIRST_ROUND = 512  # steps, if there is time for them
+SHARE = 0.25  # of the time: the most for a longer round
+FEWEST = 32  # steps for which another round begins, or as many as the last one had
+FITS = 0.95  # of the time left: what a round is expected to take at most
+TRIED = (1, 1, 8, 64)  # steps, to measure how long one takes; the very first may take longer
+TRIAL = 0.1  # of the time: the most for a trial
 WRITTEN_OUT = 64  # sites
 
 
@@ -140,8 +145,8 @@ def optimize(
     r"""Search for the most probable state, by annealing with restarts.
 
     Chains sample $\pi^\beta$ while $\beta$ grows geometrically, and then restart from random
-    states. Rounds get longer until one takes a quarter of the time. The best state of all steps of
-    all chains is kept. Nothing proves that there is none better.
+    states. Rounds get longer until one takes a quarter of the time, and the last one ends in time.
+    The best state of all steps of all chains is kept. Nothing proves that there is none better.
 
     Args:
         target: what to maximise. To minimise a cost, pass its negative.
@@ -203,26 +208,55 @@ class Rounds:
         self.target, self.chains_each, self.betas, self.seconds = target, chains, betas, seconds
         self.best, self.step, self.rounds, self.history = nothing_yet(target), 0, 0, []
         self.length, self.init = FIRST_ROUND, init
-        self._begin_round()
+        self._begin_chains()
         arguments.finite_start(self.chains.states, target, given=init is not None)
+        self._plan(betas[0], FIRST_ROUND)
         self._take(0)  # compiles
-        self.began = self.round_began = time.perf_counter()
+        self.began = time.perf_counter()
+        for steps in TRIED:  # at the first temperature
+            if steps > 1 and steps > TRIAL * seconds * self.rate:
+                break
+            self._take(steps)
+        self._plan_round()
 
-    def _begin_round(self) -> None:
+    def _begin_chains(self) -> None:
+        """Chains for another round."""
         others = self._starts if self.init is None else None
         self.chains = arguments.begin_where_possible(
             partial(begin, self.program), self._starts(0), others
         )
         self.best = better(self.best, self.chains.states)
-        low, high = self.betas
-        self.schedule = Schedule(
-            betas=jnp.geomspace(low, high, BETAS, dtype=self.target.dtype),
-            begin=jnp.asarray(self.step, jnp.int32),
-            each=jnp.asarray(self.length // BETAS, jnp.int32),
-        )
-        self.round_ends = self.step + self.length
-        self.round_began = time.perf_counter()
         self.rounds += 1
+
+    def _plan_round(self) -> None:
+        """Plan a round, from the first temperature, of the steps that there is time for."""
+        self.round_began = time.perf_counter()
+        self._plan(self.betas[0], min(self.length, self._steps_left()))
+
+    def _plan(self, beta: float, steps: int) -> None:
+        """Go from one beta to the last in this many steps from now on."""
+        steps = max(steps, 1)
+        self.beta, self.planned, self.round_ends = beta, self.step, self.step + steps
+        each = math.ceil(steps / BETAS)
+        number = math.ceil(steps / each)
+        betas = np.full(BETAS, self.betas[1])  # always as many, for one program
+        betas[: number - 1] = np.geomspace(beta, self.betas[1], number)[:-1]
+        self.schedule = Schedule(
+            betas=jnp.asarray(betas, self.target.dtype),
+            begin=jnp.asarray(self.step, jnp.int32),
+            each=jnp.asarray(each, jnp.int32),
+        )
+
+    def _keep_to_time(self) -> None:
+        """Do the rest of a round in fewer steps if time is over before it would end."""
+        if self._steps_left() < self.round_ends - self.step:
+            done = (self.step - self.planned) / (self.round_ends - self.planned)
+            beta = self.beta * (self.betas[1] / self.beta) ** done
+            self._plan(beta, self._steps_left())
+
+    def _steps_left(self) -> int:
+        """Steps that fit into the time that is left."""
+        return int(FITS * self.rate * (self.seconds - self.elapsed))
 
     def _starts(self, attempt: int) -> State:
         key = arguments.for_attempt(jax.random.fold_in(self.key_start, self.rounds), attempt)
@@ -231,9 +265,11 @@ class Rounds:
 
     def _take(self, steps: int) -> None:
         first, steps_ = jnp.asarray(self.step, jnp.int32), jnp.asarray(steps, jnp.int32)
+        began = time.perf_counter()
         found = anneal(self.program, self.chains, self.best, self.schedule, first, steps_)
         self.chains, self.best = jax.block_until_ready(found)
         self.step += steps
+        self.rate = steps / (time.perf_counter() - began)
 
     @property
     def elapsed(self) -> float:
@@ -254,7 +290,11 @@ class Rounds:
             took = time.perf_counter() - self.round_began
             if 2 * took < SHARE * self.seconds:
                 self.length *= 2
-            self._begin_round()
+            if self._steps_left() < min(FEWEST, self.round_ends - self.planned):
+                return 0
+            self._begin_chains()
+            self._plan_round()
+        self._keep_to_time()
         return self.round_ends - self.step
 
     def advance(self, steps: int) -> None:

@@ -21,6 +21,7 @@ PART = 200  # changes for which that holds, if a state has more
 CHEAP = 0.1  # the share of changes that cost less than a cheap one
 LOOKED_AT, ENOUGH_SITES = 16, 2**18  # states, and sites of all of them together, at most
 SWAPS = 5_000  # tried on the way to an optimum of swaps, and there
+WANDERED = 20  # changes away from given states
 DESCENTS = 100  # evaluations on the way to an optimum; most take a tenth of that
 OPERATIONS = 2e10  # of all evaluations together, approximately: they take seconds
 ROUNDING = 10.0  # resolutions of the largest change, below which a change counts as zero
@@ -31,12 +32,12 @@ def beta_range(
 ) -> tuple[float, float]:
     r"""Inverse temperatures between which a target freezes, from what changes cost at optima.
 
-    Random states, or those of `x`, are improved until no change of one site is better. Every change
-    from there has a cost c, and is accepted with probability $e^{-\beta c}$. At the first beta,
-    half of the costliest changes are accepted. At the last, the expected cost of the changes of a
-    state (of each 200 of them, if there are more), $\sum c\, e^{-\beta c}$, is negligible compared
-    with a cheap change. Random states would not do: far from optima, a penalty makes every change
-    cost many times more than the changes that remain to be decided in the end.
+    Random states, or some near those of `x`, are improved until no change of one site is better.
+    Every change from there has a cost c, and is accepted with probability $e^{-\beta c}$. At the
+    first beta, half of the costliest changes are accepted. At the last, the expected cost of the
+    changes of a state (of each 200 of them, if there are more), $\sum c\, e^{-\beta c}$, is
+    negligible compared with a cheap change. Random states would not do: far from optima, a penalty
+    makes every change cost many times more than the changes that remain to be decided in the end.
 
     A kernel that swaps ones and zeros, from the states of `x`, never changes one site alone, which
     may cost far more or be impossible: there the changes are swaps.
@@ -47,7 +48,7 @@ def beta_range(
         x = np.asarray(x)[:number]
         first, ratios, noise = _swapped(target, kernel, x, seed)
     else:
-        x = _possible_states(target, number, rng) if x is None else np.asarray(x)[:number]
+        x = _possible_states(target, number, rng) if x is None else _away(target, x, number, rng)
         first, ratios = _descended(target, x, descents, rng)
         noise = _noise(target, first)
     costs = -ratios[np.isfinite(ratios)]
@@ -115,6 +116,24 @@ def _possible_states(target: Target, number: int, rng: np.random.Generator) -> n
         if not zero.any():
             break
         x = _where(zero, rng.integers(0, below, shape).astype(target.state_dtype), x)
+    return x
+
+
+def _away(target: Target, x: Any, number: int, rng: np.random.Generator) -> np.ndarray:
+    """States to which random changes lead from those of x, which may be an optimum, and a poor one.
+
+    Changes to states of zero density are left out.
+    """
+    x = np.resize(np.asarray(x), (number, *target.shape))
+    for _ in range(WANDERED):
+        ratios = _evaluated(target, x)[1].reshape(number, target.num_sites, -1)
+        order = np.where(np.isfinite(ratios), rng.random(ratios.shape), -1.0)
+        chosen = order.reshape(number, -1).argmax(axis=1)
+        site, value = np.divmod(chosen, ratios.shape[2])
+        rows, y = np.arange(number), x.reshape(number, -1).copy()
+        y[rows, site] = value if ratios.shape[2] > 1 else 1 - y[rows, site]
+        possible = np.isfinite(ratios[rows, site, value])
+        x = _where(possible, y.reshape(x.shape), x)
     return x
 
 
