@@ -103,6 +103,19 @@ def test_categories_are_invariant(x64, kernel, ratios):
         assert gap(target, kernel, scale) < 1e-10
 
 
+@pytest.mark.parametrize(
+    "kernel", [hs.Gibbs(), hs.Gibbs(rule="metropolis"), hs.LBP(), hs.GWG(), hs.RWM()], ids=describe
+)
+@pytest.mark.parametrize("excluded", [-np.inf, np.nan])
+def test_sites_of_unlike_values_with_states_left_out_are_invariant(x64, kernel, excluded):
+    def log_density(x):
+        return jnp.where((x[0, 1] == 1) & (x[1, 2] == 1), excluded, 0.4 * x[1, 1] - 0.7 * x[0, 0])
+
+    target = hs.LogDensity(log_density, (2,), np.array([2, 4]), ratios="exact")
+    assert gap(target, kernel, 2.0) < 1e-10
+    assert hs.check.irreducible(target, kernel, 2.0)
+
+
 def categories(ratios="gradient"):
     """Three sites of three values, with a pair interaction."""
     rng = np.random.default_rng(5)

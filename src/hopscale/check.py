@@ -81,6 +81,7 @@ def _product(each: tuple[int, ...]) -> str:
 def probabilities(target: Target) -> Float[np.ndarray, " m"]:
     """The probability of each state of a small target, normalised."""
     log_prob = np.asarray(_log_probs(target, jnp.asarray(states(target))), np.float64)
+    log_prob = np.where(log_prob < np.inf, log_prob, -np.inf)  # NaN and +inf are rejected
     weights = np.exp(log_prob - log_prob.max())
     return weights / weights.sum()
 
@@ -98,13 +99,17 @@ def transition_matrix(
 
     Rows and columns are in the order of `states`. Everything that the kernel could draw is
     evaluated by the functions of its own step. Run it in float64 (jax.enable_x64) for an answer
-    exact to about 1e-14.
+    exact to about 1e-14. A state of zero probability, where no chain can be, leads to itself.
     """
     scale = _check(target, kernel, scale)
     everything = jnp.asarray(states(target))
     at = jnp.asarray(scale, target.dtype)
     matrix = np.zeros((len(everything), len(everything)))
+    possible = probabilities(target) > 0
     for row, x in enumerate(everything):
+        if not possible[row]:
+            matrix[row, row] = 1.0
+            continue
         y, probability = _transitions(kernel, target, x, at)
         probability = np.asarray(probability, np.float64)
         taken = probability != 0

@@ -177,6 +177,7 @@ class Gibbs(Kernel):
         sites = tuple(range(1, every.ndim))
         each = jnp.broadcast_to(target.num_states_by_site, every.shape)
         possible = jnp.all(every < each, axis=sites)
+        possible &= jnp.isfinite(jax.vmap(target.log_prob)(every))
         to = jnp.where(possible[:, None, None], to, still)  # the others never change
         found = jnp.all(every == x[None], axis=sites).astype(chances.dtype)
         for _ in range(self.sweeps):

@@ -205,7 +205,8 @@ class Metropolis(Kernel):
         there = state.after(target, move)
         never = jnp.full_like(log_forward, jnp.inf)
         settled = self.settle(never, target, state, there, move, log_forward)
-        return there.x, jnp.exp(log_forward) * settled.accept_prob
+        drawn = log_forward > -jnp.inf  # not if it is NaN: the sites left have no weight at all
+        return there.x, jnp.where(drawn, jnp.exp(log_forward) * settled.accept_prob, 0.0)
 
     def _listed(self, target: Target, state: ChainState, sequence, length, by):
         """The move along a sequence, and whether it counts: idle sites count at offset 1 only."""
