@@ -1,6 +1,7 @@
 """The documentation builds without warnings, and its pages open in a browser."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -39,6 +40,9 @@ def test_the_site_builds_without_warnings_and_its_pages_are_in_order(tmp_path):
     assert len(pages) > 20
     for page in pages:
         assert "https://unpkg.com" not in page.read_text()
+    reference = (tmp_path / "reference.html").read_text()
+    returned = re.findall(r"Returns:.*?</ul>", reference, re.DOTALL)
+    assert [section.count("<li ") for section in returned] == [1] * len(returned) != []
     if not VENDORED.exists():
         pytest.skip("built, with formulas as LaTeX: npm, which brings KaTeX, is not to be had")
     if (found := browser.find()) is None:

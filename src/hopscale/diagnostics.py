@@ -80,8 +80,8 @@ def r_hat(trace: Float[np.ndarray, "chains n"]) -> float:
     chains that agree still give 1.
 
     Returns:
-        R-hat. NaN if the trace is uninformative: fewer than 4 entries per chain, a value that is
-        not finite, or all values equal. inf if every half-chain is constant and they differ.
+        R-hat. NaN if the trace is uninformative, with fewer than 4 entries per chain, a value that
+        is not finite, or all values equal. inf if every half-chain is constant and they differ.
     """
     return max(part.r_hat for part in r_hats(trace))
 
