@@ -136,7 +136,7 @@ class Comparison:
         shape = " x ".join(map(str, self.target.shape))
         table = Table(
             title=f"{type(self.target).__name__} ({shape}), {self.chains:,} chains, "
-            f"{self.seconds:g} seconds each",
+            f"{self.seconds:g} second{'s' if self.seconds != 1 else ''} each",
             title_justify="left",
             box=box.SIMPLE_HEAD,
             pad_edge=False,
