@@ -12,12 +12,16 @@ def examples(page: Path) -> list[str]:
 
 
 def test_the_first_example_runs_and_is_that_of_the_site(capsys):
-    (shown,) = examples(ROOT / "docs" / "index.md")
+    home = ROOT / "docs" / "index.md"
+    (shown,) = examples(home)
     assert shown == examples(README)[0]
     exec(compile(shown, "README.md", "exec"), {})
     printed = capsys.readouterr().out
-    rows = re.findall(r"^ (\S.*?)  +\S", README.read_text(), re.MULTILINE)
-    assert rows == re.findall(r"^ (\S.*?)  +\S", printed, re.MULTILINE)
+    of_run, *of_pages = (
+        re.findall(r"^ (\S.*?)  +\S", text, re.MULTILINE)
+        for text in (printed, README.read_text(), home.read_text())
+    )
+    assert of_pages == [of_run, of_run]
 
 
 def test_the_second_example_runs(capsys):
