@@ -85,6 +85,8 @@ def test_a_comparison_ends_with_a_plain_sentence(found):
     assert found.sentence.startswith("Use hs.Gibbs(")
     assert str(found).replace("\n", " ").endswith(found.sentence.split(". ")[-1])
     assert found.candidates[0].reliable
+    assert "0.3 seconds each" in str(found)
+    assert "1 second each" in str(dataclasses.replace(found, seconds=1))
     summary = json.loads(json.dumps(found.summary()))
     assert summary["best"].startswith("Gibbs")
     assert [row["kernel"][:3] for row in summary["candidates"]] == ["Gib", "RWM"]

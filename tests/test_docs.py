@@ -1,7 +1,9 @@
 """The documentation names everything that is public."""
 
 import importlib.util
+import inspect
 import re
+from functools import cached_property
 from pathlib import Path
 
 import hopscale as hs
@@ -32,3 +34,18 @@ def test_every_entry_of_the_reference_exists():
             assert hasattr(hs, name), entry
         else:
             assert hasattr(importlib.import_module(module), name) or importlib.import_module(entry)
+
+
+def test_every_number_of_a_result_is_described():
+    results = importlib.import_module("hopscale.results.statistic").Statistic
+    candidate = importlib.import_module("hopscale.runs.comparison").Candidate
+    for kind in (hs.Run, results, hs.Comparison, candidate, hs.Optimum, hs.check.Verdict):
+        described = inspect.getdoc(kind) or ""
+        for name in set(vars(kind)) | set(kind.__annotations__):
+            found = vars(kind).get(name)
+            if name.startswith("_") or inspect.isfunction(found):
+                continue
+            if isinstance(found, property | cached_property):
+                assert found.__doc__, f"{kind.__name__}.{name}"
+            else:
+                assert re.search(rf"\b{name}\b", described), f"{kind.__name__}.{name}"

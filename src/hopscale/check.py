@@ -33,7 +33,13 @@ MOST_STATES = 2**16
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The outcome of `invariance`, which fails if p_value < false_alarm."""
+    """The outcome of `invariance`, which fails if p_value < false_alarm.
+
+    Attributes:
+        p_value: how often exact chains would have a chi-square at least as large.
+        statistic, cells: chi-square, and the number of cells that it compares.
+        false_alarm: the probability that a correct kernel fails.
+    """
 
     p_value: float
     statistic: float
@@ -42,6 +48,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
+        """Whether the test found nothing wrong; the verdict itself is true or false likewise."""
         return self.p_value >= self.false_alarm
 
     def __bool__(self) -> bool:

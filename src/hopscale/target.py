@@ -147,6 +147,7 @@ class Target(eqx.Module):
 
     @property
     def num_sites(self) -> int:
+        """The number of sites: the product of the shape."""
         return math.prod(self.shape)
 
     @property

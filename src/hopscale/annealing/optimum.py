@@ -47,9 +47,11 @@ class Optimum:
         x: the state.
         log_prob: of it, up to the target's constant.
         history: rows of (seconds, best log-probability so far).
+        target, kernel, chains: what was annealed, by what, and in how many chains.
         rounds: how many times chains were annealed from random states.
         steps: of each chain, in all rounds.
         betas: the inverse temperatures at which a round begins and ends.
+        seconds: the time that the search took.
     """
 
     x: np.ndarray

@@ -23,17 +23,24 @@ from hopscale.target import Evaluation, Target
 
 
 class ChainState(NamedTuple):
-    """A state and the target's evaluation of it, so that a step evaluates the target only once."""
+    """A state and the target's evaluation of it, so that a step evaluates the target only once.
+
+    Attributes:
+        x: the state.
+        evaluation: what the target computed there.
+    """
 
     x: State
     evaluation: Evaluation
 
     @property
     def log_prob(self) -> Float[Array, ""]:
+        """The log-probability of the state, up to a constant."""
         return self.evaluation.log_prob
 
     @property
     def log_ratios(self):
+        """What each single change would add to the log-probability."""
         return self.evaluation.log_ratios
 
     def after(self, target: Target, move: Move) -> "ChainState":

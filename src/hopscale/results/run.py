@@ -34,7 +34,11 @@ class Run:
     """The statistics of the draws, and how they were made.
 
     Attributes:
+        target, kernel, tuner: what was sampled, by what, and what tuned the scale.
+        chains, warmup, num_draws: the number of chains, and of steps of each.
         scale: the frozen R, one number or one for each chain; None for kernels without a scale.
+        accept_prob_by_chain, distance_by_chain: the mean acceptance probability and jump distance
+            of each chain's draws.
         statistics: by name: "log_prob", "hamming" (distances to random states), and what was
             asked for in `record`.
         recorded: the results of recorders asked for in `record`, by name.
@@ -47,7 +51,9 @@ class Run:
         undefined: neighbours of the last states of all chains whose log-density was NaN or +inf,
             where exact ratios gave them weight 0; or those that the last sweep gave weight 0.
         evaluations: how often the target was evaluated, or an evaluation updated, over all chains.
+        compile_seconds, run_seconds: the time that compiling and running took.
         interrupted: whether Ctrl-C cut the run short.
+        resumable: what `extend` goes on from.
         cautions: warnings from before the first step.
         reason: why this kernel was chosen; empty if it was given.
         every: the number of draws from one kept state to the next.
@@ -121,6 +127,7 @@ class Run:
 
     @property
     def ess_per_draw(self) -> float:
+        """`ess` as a share of the draws."""
         return self.ess / self.num_draws if self.num_draws else float("nan")
 
     @property
@@ -142,6 +149,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
+        """The time of the run, with compilation."""
         return self.compile_seconds + self.run_seconds
 
     @property

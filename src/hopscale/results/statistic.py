@@ -19,6 +19,7 @@ class Statistic:
     """A number for each chain and draw, and the accuracy of its mean.
 
     Attributes:
+        name: what it is called in `run.statistics`.
         trace: its history, of shape (chains, blocks), each entry the mean of `block` draws. One
             draw in runs of up to 16,384 draws, or of fewer if there are more than 256 chains.
         mean_by_chain, variance_by_chain: over single draws.
@@ -32,6 +33,7 @@ class Statistic:
 
     @property
     def mean(self) -> float:
+        """The mean over all draws of all chains."""
         return float(self.mean_by_chain.mean())
 
     @property

@@ -37,9 +37,14 @@ class Candidate:
     """The result of one kernel.
 
     Attributes:
+        kernel: the kernel.
         ess: effective draws of all chains together, of the worst statistic, whose name is `worst`.
         ess_per_second: effective draws per second of drawing alone.
         ess_per_second_all: the same with warm-up included; compilation is not.
+        r_hat: the largest R-hat of its statistics.
+        draws: the number of draws of each chain.
+        steps_per_second: how often all chains stepped in a second.
+        seconds: the time that warm-up and draws took.
         agree: whether its chains agree, by the rule of a run's own warnings.
     """
 
@@ -62,7 +67,14 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Kernels compared on one target, the best first, with the conclusion in a sentence."""
+    """Kernels compared on one target, the best first, with the conclusion in a sentence.
+
+    Attributes:
+        target: what was sampled.
+        candidates: the results of the kernels, the best first.
+        seconds: the time that each kernel had.
+        chains: the number of chains of each.
+    """
 
     target: Target
     candidates: tuple[Candidate, ...]
@@ -71,6 +83,7 @@ class Comparison:
 
     @property
     def best(self) -> Candidate:
+        """The result of the best kernel."""
         return self.candidates[0]
 
     @property
@@ -79,12 +92,16 @@ class Comparison:
         return self.best.kernel
 
     @property
+    def _span(self) -> str:
+        return "1 second" if self.seconds == 1 else f"{self.seconds:g} seconds"
+
+    @property
     def sentence(self) -> str:
         """Which kernel to use, as Python to paste, and how certain the choice is."""
         best, name = self.best, describe(self.best.kernel, to_paste=True)
         if not best.reliable:
             return (
-                f"No kernel's chains agree after {self.seconds:g} seconds (R-hat of {name} is "
+                f"No kernel's chains agree after {self._span} (R-hat of {name} is "
                 f"{best.r_hat:.3g}): compare for longer, or sample with temper=hs.Tempering()."
             )
         text = f"Use {name}: {best.ess_per_second:,.0f} effective draws a second"
@@ -136,7 +153,7 @@ class Comparison:
         shape = " x ".join(map(str, self.target.shape))
         table = Table(
             title=f"{type(self.target).__name__} ({shape}), {self.chains:,} chains, "
-            f"{self.seconds:g} second{'s' if self.seconds != 1 else ''} each",
+            f"{self._span} each",
             title_justify="left",
             box=box.SIMPLE_HEAD,
             pad_edge=False,

@@ -93,6 +93,7 @@ class RBM(Target):
 
     @property
     def num_hidden(self) -> int:
+        """The number of hidden units."""
         return self.hidden_bias.size
 
     def given(self, free, state):
