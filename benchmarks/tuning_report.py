@@ -90,12 +90,13 @@ def table(path: Path, page: Path) -> None:
             continue
         new, old = found["Tuned"], found["Adaptive"]
         times = max(float(old["steps"]), 1) / max(float(new["steps"]), 1)
+        shown = f"{times:,.0f}" if times >= 100 else f"{times:.3g}"
         late = ">" if int(old["steps"]) > int(old["horizon"]) else ""
         name = new["target"] + (f", {new['size']} hidden" if new["target"] == "rbm" else "")
         cells = [
             *(name, f"{int(new['sites']):,}", new["kernel"], new["chains"]),
             *(new["best_scale"], new["best_rate"], late + old["steps"], new["steps"]),
-            *(f"{late}{times:.3g}", new["steps_worst"]),
+            *(f"{late}{shown}", new["steps_worst"]),
             *(new["efficiency"], new["efficiency_worst"]),
         ]
         rows.append(f"| {' | '.join(cell or '-' for cell in cells)} |")
