@@ -60,7 +60,7 @@ bench: setup
 	@touch $@
 
 docs: .venv/.docs
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 site: .venv/.docs
 	-$(BIN)/python tests/browser.py

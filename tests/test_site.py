@@ -15,19 +15,21 @@ ROOT = Path(__file__).parent.parent
 VENDORED = ROOT / "docs" / "assets" / "vendor" / "index.js"
 
 
-def build(site: Path) -> None:
-    """`mkdocs build --strict`; without KaTeX if npm's registry is out of reach."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", site]
+def build(site: Path, root: Path = ROOT) -> subprocess.CompletedProcess:
+    """`mkdocs build --strict`; without KaTeX if npm's registry is out of reach.
+
+    With `--quiet` warnings would not be counted, and `--strict` would let all of them pass.
+    """
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", site]
     settings = {"FORMULAS": "source", "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
+    return subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=root,
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_the_site_builds_without_warnings_and_its_pages_are_in_order(tmp_path):
@@ -35,7 +37,8 @@ def test_the_site_builds_without_warnings_and_its_pages_are_in_order(tmp_path):
     for package in ("mkdocs", "playwright"):
         if find_spec(package) is None:
             pytest.skip(f"{package} is not installed: `make docs` installs and builds")
-    build(tmp_path)
+    built = build(tmp_path)
+    assert built.returncode == 0, built.stderr[-3000:]
     pages = sorted(tmp_path.rglob("*.html"))
     assert len(pages) > 20
     for page in pages:
@@ -49,6 +52,18 @@ def test_the_site_builds_without_warnings_and_its_pages_are_in_order(tmp_path):
         pytest.skip("built; no browser to open it in: `python tests/browser.py` fetches one")
     opened = [page for page in pages if page.name != "404.html"]
     assert browser.look(found, opened) == {}
+
+
+@pytest.mark.parametrize("link", ["missing.md", "index.md#missing"])
+def test_a_link_to_nothing_stops_the_build(link, tmp_path):
+    pytest.importorskip("mkdocs")
+    rules = re.findall(r"^validation: .*$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    (tmp_path / "mkdocs.yml").write_text("\n".join(["site_name: small", *rules]))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"[a page]({link})")
+    built = build(tmp_path / "site", root=tmp_path)
+    assert built.returncode == 1
+    assert link in built.stderr
 
 
 def test_a_page_with_every_fault_is_found_out(tmp_path):
