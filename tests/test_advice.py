@@ -292,3 +292,17 @@ def test_a_statistic_that_is_not_a_number_is_named():
     settings = {"chains": 4, "warmup": 10, "draws": 50, "record": record, **QUIET}
     found = hs.sample(hs.Bernoulli(np.full(6, 0.5)), hs.LBP(), **settings).warnings
     assert [s for s in found if s.startswith("logarithm was not finite in some draws")]
+
+
+def test_chains_that_keep_a_value_each_are_told_from_slow_ones():
+    """An even R by the paper's rule never changes the parity of bits."""
+
+    def parity(state, info):
+        return jnp.sum(state.x) % 2
+
+    target, kernel = hs.Bernoulli(np.full(8, 0.5)), hs.LBP(lengths="paper")
+    settings = {"chains": 10, "warmup": 100, "draws": 500, "record": {"parity": parity}}
+    run = hs.sample(target, kernel, scale=hs.Fixed(2), **settings)
+    assert np.isinf(run.statistics["parity"].r_hat)
+    assert any("keeps a value of its own" in sentence for sentence in run.warnings)
+    assert not any("forgotten" in sentence for sentence in run.warnings)

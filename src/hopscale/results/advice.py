@@ -265,6 +265,11 @@ def _disagreement(run: "Run", worst: "Statistic") -> str:
     found = f"R-hat of {worst.name} is {worst.r_hat:.{digits}g}, above {R_HAT}: "
     if run.tempering is not None:
         return found + "chains differ still. Draw longer: run.extend(draws)."
+    if np.isinf(worst.r_hat):
+        return found + (
+            "each chain keeps a value of its own, which no step changed. If the target has other "
+            f"values too, use another kernel or temper=hs.Tempering().{_even(run)}"
+        )
     of_place, of_spread = worst.r_hats
     what = "mean" if of_place.r_hat >= of_spread.r_hat else "spread"
     within = max(of_place, of_spread, key=lambda part: part.r_hat).ess * worst.block
