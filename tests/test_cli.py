@@ -104,11 +104,11 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 def test_wrong_arguments_say_what_is_right(tmp_path):
     assert "one of bernoulli, ising, fhmm" in fails("isng")
     assert "No such option: --spacing" in fails("ising", "--spacing", "even")
-    assert "lbp, gwg, rwm, gibbs" in fails("ising", "--sampler", "mala")
+    assert "lbp, gwg, dmala, rwm, gibbs" in fails("ising", "--sampler", "mala")
     assert "C1, C2, C3" in fails("ising", "--config", "C4")
     assert "R = 99 for 25 sites" in fails("ising", "--size", "5", "--scale", "99")
     assert "setting of gwg, not of lbp" in fails("ising", "--repeats", "once")
-    assert "setting of lbp and gwg, not of rwm" in fails(
+    assert "setting of lbp, gwg and dmala, not of rwm" in fails(
         "ising", "--sampler", "rwm", "--balance", "sqrt"
     )
     assert "give one of them" in fails("ising", "--scale", "2", "--rate", "0.5")

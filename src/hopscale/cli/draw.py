@@ -214,7 +214,8 @@ def check_settings(name: str, settings: dict, samplers: dict = SAMPLERS) -> None
         raise ValueError(f"--sampler must be one of {', '.join(samplers)}; got {name!r}.")
     for setting in settings:
         if setting not in samplers[name]:
-            owners = " and ".join(owner for owner in samplers if setting in samplers[owner])
+            *others, last = (owner for owner in samplers if setting in samplers[owner])
+            owners = f"{', '.join(others)} and {last}" if others else last
             raise ValueError(f"--{setting} is a setting of {owners}, not of {name}.")
 
 
