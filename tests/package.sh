@@ -33,8 +33,14 @@ print('hopscale', hs.__version__, 'samples')"
     "$1/bin/python" -c "import json; assert json.load(open('sample.json'))['acceptance'] > 0.2"
     "$1/bin/hopscale" info
     "$1/bin/hopscale" info | grep -q "on cpu.*$2" || { echo "expected: $2"; exit 1; }
+    stopped=0
+    PYTHONPATH="$folder/stopping" "$1/bin/hopscale" info 2> stopped.log || stopped=$?
+    [ "$stopped" = 130 ] && [ "$(cat stopped.log)" = "hopscale: stopped" ] ||
+        { echo "Ctrl-C while JAX loads:"; cat stopped.log; exit 1; }
     cd - > /dev/null
 }
+mkdir "$folder/stopping"
+echo "import os, signal; os.kill(os.getpid(), signal.SIGINT)" > "$folder/stopping/jax.py"
 
 "$python" -m venv "$folder/wheel"
 "$folder/wheel/bin/python" $pip "$folder"/dist/*.whl

@@ -11,7 +11,7 @@ import pytest
 QUICK = ["--chains", "4", "--warmup", "10", "--draws", "20"]
 
 
-MAIN = "from hopscale.cli import main; main()"
+MAIN = "from hopscale_command import main; main()"
 # The command, which gets Ctrl-C after some chunks of steps.
 STOPPED = """
 import os, signal
@@ -79,6 +79,24 @@ def test_a_stopped_search_shows_what_it_found(tmp_path):
     done = stopped_in(["compare", "edges.txt", "--seconds", "1", "--json"], tmp_path, chunks=300)
     assert done.returncode == 130, done.stderr
     assert "kernels" in done.stderr
+
+
+# What loads instead of JAX gets Ctrl-C, and makes another error of it, as extensions do.
+STOPPED_WHILE_LOADING = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    raise ImportError("no extension") from None
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_while_jax_loads_is_a_sentence(tmp_path):
+    (tmp_path / "jax.py").write_text(STOPPED_WHILE_LOADING)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = run(MAIN, ["--version"], env={**os.environ, "PYTHONPATH": path})
+    assert (done.returncode, done.stderr) == (130, "hopscale: stopped\n")
 
 
 def test_states_are_saved_where_nothing_can_be_printed(tmp_path):
