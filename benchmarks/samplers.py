@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hopscale as hs
+from hopscale.results.run import describe
 from hopscale.runs.choose import choose
 
 RNG = np.random.default_rng(0)
@@ -110,8 +111,7 @@ def _row(name: str, target: hs.Target, found: hs.Comparison) -> str:
 
 
 def _kernel(kernel: hs.Kernel) -> str:
-    rule = getattr(kernel, "rule", "gibbs")
-    return f"`{type(kernel).__name__}{'(rule=' + repr(rule) + ')' if rule != 'gibbs' else ''}`"
+    return f"`{describe(kernel, to_paste=True).removeprefix('hs.').removesuffix('()')}`"
 
 
 if __name__ == "__main__":

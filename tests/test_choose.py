@@ -1,10 +1,13 @@
 """What runs where nobody said: chosen by the target, said by the run; and kernels compared."""
 
 import dataclasses
+import io
 import json
+import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import hopscale as hs
@@ -92,6 +95,31 @@ def test_a_comparison_ends_with_a_plain_sentence(found):
     assert [row["kernel"][:3] for row in summary["candidates"]] == ["Gib", "RWM"]
 
 
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (30, ["ESS/s"]),
+        (40, ["ESS/s", "R-hat"]),
+        (60, ["ESS/s", "R-hat", "with warm-up"]),
+        (80, ["ESS/s", "R-hat", "with warm-up", "ESS/draw", "steps/s"]),
+    ],
+)
+def test_a_narrow_screen_shows_fewer_columns_and_cuts_no_number(found, width, columns):
+    kernels = (hs.Gibbs(rule="metropolis"), hs.LBP(balance="sqrt"))
+    rows = [
+        dataclasses.replace(found.best, kernel=kernel, ess_per_second=rate, r_hat=1.0)
+        for kernel, rate in zip(kernels, (294911.0, 999.7), strict=True)
+    ]
+    shown = io.StringIO()
+    Console(width=width, file=shown).print(dataclasses.replace(found, candidates=tuple(rows)))
+    table = re.split(r"\n *\n", shown.getvalue())[1].splitlines()
+    assert re.split(r" {2,}", table[0].strip()) == ["kernel", *columns]
+    assert re.search(r"^Gibbs\(rule='metropoli(s'\))? +294,911", table[2])
+    (other,) = [row for row in table if row.startswith("LBP")]
+    assert re.search(r"^LBP\(balance='sqrt'\) +1,000", other)
+    assert "…" not in shown.getvalue()
+
+
 PASTED = {
     "nested": hs.Exchange(hs.GWG()),
     "array": hs.Swap(groups=[*"abcabc"], ones={"a": 1, "b": 1, "c": 2}),
@@ -109,6 +137,10 @@ def test_the_sentence_is_python_to_paste(found, name):
     # What is too long to be written out is a variable.
     variables = {"groups": np.arange(100) // 50, "balance": getattr(kernel, "balance", None)}
     assert eval(text, {"hs": hs, **variables}) == kernel
+
+
+def test_the_sentence_names_only_settings_that_were_changed(found):
+    assert "hs.sample chooses hs.Gibbs() by itself" in found.sentence
 
 
 def test_where_no_chains_agree_those_closest_to_it_come_first(found):
@@ -146,7 +178,7 @@ def test_the_command_line_compares(found, monkeypatch):
     monkeypatch.setattr(hs, "compare", lambda target, seconds, **settings: found)
     said = json.loads(command("compare", "ising", "--size", "5", "--json"))
     assert said["best"] == found.summary()["best"]
-    assert "Use --sampler gibbs --rule" in command("compare", "ising", "--size", "5")
+    assert "Use --sampler gibbs: " in command("compare", "ising", "--size", "5")
 
 
 def test_the_command_line_optimizes(tmp_path):

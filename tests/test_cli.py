@@ -268,7 +268,7 @@ def test_ctrl_c_stops_bench(tmp_path, monkeypatch):
         ("Draw longer: run.extend(draws).", "Draw longer: --resume and --draws."),
         ("use temper=hs.Tempering().", "use --temper."),
         ("Use hs.Tempering(levels=7), or", "Use --temper --levels 7, or"),
-        ("Use hs.Gibbs(order='auto', rule='metropolis', sweeps=1): 3", "--rule metropolis: 3"),
+        ("Use hs.Gibbs(rule='metropolis'): 3", "--sampler gibbs --rule metropolis: 3"),
         ("hs.LBP(balance='sqrt', path='same')", "--sampler lbp --balance sqrt --path same"),
         ("hs.Gibbs(order=order, sweeps=1)", "hs.Gibbs(order=order, sweeps=1)"),
         ("Try an odd R first, or scale=hs.Tuned().", "or leave --scale out."),

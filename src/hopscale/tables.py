@@ -1,12 +1,13 @@
 """Results as short tables."""
 
 import io
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +19,33 @@ def table(title: str, rows: Iterable[tuple[str, str]], note: str = "") -> Group:
         shown.add_row(name, value)
     # Not the table's own title, which rich wraps at the width of the table.
     return Group(Text(title, style="italic"), shown, *([Text(note)] if note else []))
+
+
+class Columns(NamedTuple):
+    """Columns by name, the most important first: names of rows, then numbers.
+
+    Where the screen is too narrow, the last columns are left out.
+    """
+
+    cells: Mapping[str, Sequence[str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        tables = [self._first(count) for count in range(len(self.cells), 1, -1)]
+        endless = options.update(max_width=10**6)
+        least = [Measurement.get(console, endless, table).minimum for table in tables]
+        fitting = (t for t, width in zip(tables, least, strict=True) if width <= options.max_width)
+        yield next(fitting, tables[-1])
+
+    def _first(self, count: int) -> Table:
+        """A table of the first columns."""
+        found = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+        (rows, names), *numbers = list(self.cells.items())[:count]
+        found.add_column(rows, overflow="fold")
+        for name, cells in numbers:
+            found.add_column(name, justify="right", min_width=max(map(len, (name, *cells))))
+        for row in zip(names, *(cells for _, cells in numbers), strict=True):
+            found.add_row(*row)
+        return found
 
 
 def text(shown: Group) -> str:

@@ -17,7 +17,6 @@ WORDS = {
     "hs.compare(target)": "hopscale compare",
 }
 SETTINGS = ("balance", "path", "repeats", "rule", "lengths")  # of kernels, that have an option
-DEFAULTS = ("order='auto'", "sweeps=1")
 
 
 def for_commands(text: str) -> str:
@@ -35,6 +34,6 @@ def _as_options(found: re.Match) -> str:
         name, _, value = setting.partition("=")
         if name in SETTINGS:
             options.append(f"--{name} {value.strip(chr(39))}")
-        elif setting not in DEFAULTS:
+        else:
             return found[0]
     return " ".join(options)

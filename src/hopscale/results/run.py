@@ -307,13 +307,14 @@ def describe(kernel: Kernel, to_paste: bool = False) -> str:
 
     Args:
         kernel: what to describe.
-        to_paste: as Python that makes the kernel, with hopscale as `hs`. A long array or a lambda
-            becomes a variable with the name of the setting.
+        to_paste: as short Python that makes the kernel, with hopscale as `hs`: only settings that
+            were changed. A long array or a lambda becomes a variable with the name of the setting.
     """
     settings = []
     for field in dataclasses.fields(kernel):
         value = getattr(kernel, field.name)
-        if not field.repr or (field.kw_only and value == field.default):
+        usual = not isinstance(value, jax.Array | np.ndarray) and value == field.default
+        if not field.repr or (usual and (field.kw_only or to_paste)):
             continue
         text = getattr(value, "__name__", repr(value))
         if isinstance(value, Kernel):

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console, Group
-from rich.table import Table
 from rich.text import Text
 
 from hopscale import tables, validate
@@ -98,7 +96,7 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """Which kernel to use, as Python to paste, and how certain the choice is."""
-        best, name = self.best, describe(self.best.kernel, to_paste=True)
+        best, name = self.best, _name(self.best.kernel)
         if not best.reliable:
             return (
                 f"No kernel's chains agree after {self._span} (R-hat of {name} is "
@@ -107,13 +105,13 @@ class Comparison:
         text = f"Use {name}: {best.ess_per_second:,.0f} effective draws a second"
         if len(self.candidates) > 1:
             second = self.candidates[1]
-            other = describe(second.kernel, to_paste=True)
+            other = _name(second.kernel)
             if second.reliable and second.ess_per_second > 0:
                 times = best.ess_per_second / second.ess_per_second
                 text += f", {times:.2g} times those of {other}, the next best"
             else:
                 text += f"; the chains of {other}, the next, do not agree yet"
-        chosen = describe(choose(self.target).kernel, to_paste=True)
+        chosen = _name(choose(self.target).kernel)
         return f"{text}. hs.sample chooses {chosen} by itself."
 
     def summary(self) -> dict[str, Any]:
@@ -151,30 +149,27 @@ class Comparison:
     def shown(self, words: Callable[[str], str] = str) -> Group:
         """The comparison as a table, with its conclusion put in other words by this function."""
         shape = " x ".join(map(str, self.target.shape))
-        table = Table(
-            title=f"{type(self.target).__name__} ({shape}), {self.chains:,} chains, "
-            f"{self._span} each",
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
-        table.add_column("kernel")
-        for name in ("ESS/s", "with warm-up", "ESS/draw", "steps/s", "R-hat"):
-            table.add_column(name, justify="right")
-        for c in self.candidates:
-            table.add_row(
-                describe(c.kernel),
-                f"{c.ess_per_second:,.3g}"
-                if c.ess_per_second < 1000
-                else f"{c.ess_per_second:,.0f}",
-                f"{c.ess_per_second_all:,.3g}"
-                if c.ess_per_second_all < 1000
-                else f"{c.ess_per_second_all:,.0f}",
-                f"{c.ess / max(c.draws * self.chains, 1):.3g}",
-                f"{c.steps_per_second:,.0f}",
-                f"{c.r_hat:.3f}",
-            )
-        return Group(table, Text(words(self.sentence)))
+        title = f"{type(self.target).__name__} ({shape}), {self.chains:,} chains, {self._span} each"
+        columns = {
+            "kernel": [_name(c.kernel).removeprefix("hs.") for c in self.candidates],
+            "ESS/s": [_rate(c.ess_per_second) for c in self.candidates],
+            "R-hat": [f"{c.r_hat:.3f}" for c in self.candidates],
+            "with warm-up": [_rate(c.ess_per_second_all) for c in self.candidates],
+            "ESS/draw": [f"{c.ess / max(c.draws * self.chains, 1):.3g}" for c in self.candidates],
+            "steps/s": [f"{c.steps_per_second:,.0f}" for c in self.candidates],
+        }
+        sentence = Text(words(self.sentence))
+        return Group(Text(title, style="italic"), "", tables.Columns(columns), "", sentence)
+
+
+def _name(kernel: Kernel) -> str:
+    """A kernel as Python to paste."""
+    return describe(kernel, to_paste=True)
+
+
+def _rate(value: float) -> str:
+    """A number a second: three digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:.3g}"
 
 
 def compare(
