@@ -225,5 +225,5 @@ def test_ctrl_c_stops_a_comparison(monkeypatch):
 
     monkeypatch.setattr(comparison.host, "drive", lambda *_, **__: "interrupted")
     monkeypatch.setattr(comparison.Plan, "begin", lambda plan: plan)
-    with pytest.raises(hs.Interrupted, match=r"after 0 of 5 kernels$"):
+    with pytest.raises(hs.Interrupted, match=r"after 0 of 6 kernels$"):
         hs.compare(TARGET, 0.1)

@@ -143,6 +143,26 @@ def test_the_sentence_names_only_settings_that_were_changed(found):
     assert "hs.sample chooses hs.Gibbs() by itself" in found.sentence
 
 
+def test_kernels_too_close_to_tell_apart_are_said_to_be(found):
+    def said(*rates):
+        kernels = (hs.LBP(), hs.LBP(balance="sqrt"), hs.GWG())
+        rows = [
+            dataclasses.replace(found.best, kernel=kernel, ess_per_second=rate)
+            for kernel, rate in zip(kernels, rates, strict=False)
+        ]
+        return dataclasses.replace(found, candidates=tuple(rows)).sentence
+
+    assert "hs.LBP(balance='sqrt') is within 20%, too close to call" in said(100.0, 98.0, 50.0)
+    assert "hs.LBP(balance='sqrt') and hs.GWG() are within 20%" in said(100.0, 98.0, 81.0)
+    assert "1.3 times those of hs.LBP(balance='sqrt'), the next best" in said(100.0, 79.0, 50.0)
+    assert "times" not in said(100.0, 98.0, 50.0)
+    assert said(100.0).startswith("Use hs.LBP(): 100 effective draws a second. hs.sample chooses")
+
+
+def test_both_balancing_functions_are_tried():
+    assert {hs.LBP(), hs.LBP(balance="sqrt")} <= set(comparison.candidates(LATTICE))
+
+
 def test_where_no_chains_agree_those_closest_to_it_come_first(found):
     best = found.best
     near, far, none = (

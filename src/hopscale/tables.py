@@ -69,3 +69,9 @@ def short(array: Any) -> str:
     if found.size <= 12:
         return " ".join(np.array2string(found, precision=4).split())
     return f"array of shape {found.shape}, from {found.min():.4g} to {found.max():.4g}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as part of a sentence: a, b and c."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

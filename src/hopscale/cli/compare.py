@@ -14,6 +14,7 @@ from hopscale.cli.app import AsJson, app, console
 from hopscale.cli.draw import Seed, as_plain, given, load_own_rbm
 from hopscale.cli.options import chosen, parameters, with_options
 from hopscale.cli.words import for_commands
+from hopscale.tables import listed
 
 SIZES = {"bernoulli": 800, "ising": 50, "fhmm": 1000}
 OWN, FILE = "a function in a file", "a file of couplings"
@@ -85,9 +86,7 @@ def find_target(
     )  # fmt: skip
     for name in options:
         if what not in OPTIONS[name]:
-            *others, last = OPTIONS[name]
-            listed = f"{', '.join(others)} and {last}" if others else last
-            raise ValueError(f"--{name} is an option of {listed}, not of {what}.")
+            raise ValueError(f"--{name} is an option of {listed(OPTIONS[name])}, not of {what}.")
     if what in SIZES:
         number = SIZES[what] if size is None else size
         return Found(getattr(hs.paper, what)(number, config=config or "C2", key=seed))

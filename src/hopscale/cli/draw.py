@@ -16,6 +16,7 @@ import typer
 from hopscale.cli.app import console
 from hopscale.cli.options import chosen, parameters, with_options
 from hopscale.cli.words import for_commands
+from hopscale.tables import listed
 
 SamplerOption, RunOption, OutputOption = (
     functools.partial(typer.Option, rich_help_panel=panel) for panel in ("Sampler", "Run", "Output")
@@ -214,9 +215,8 @@ def check_settings(name: str, settings: dict, samplers: dict = SAMPLERS) -> None
         raise ValueError(f"--sampler must be one of {', '.join(samplers)}; got {name!r}.")
     for setting in settings:
         if setting not in samplers[name]:
-            *others, last = (owner for owner in samplers if setting in samplers[owner])
-            owners = f"{', '.join(others)} and {last}" if others else last
-            raise ValueError(f"--{setting} is a setting of {owners}, not of {name}.")
+            owners = [owner for owner in samplers if setting in samplers[owner]]
+            raise ValueError(f"--{setting} is a setting of {listed(owners)}, not of {name}.")
 
 
 def _tempered(kernel: Any, temper: bool, levels: int | None):

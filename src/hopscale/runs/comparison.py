@@ -27,6 +27,7 @@ WARMUP_SHARE = 0.25  # of the time
 FEWEST, MOST = 50, 5_000  # steps of warm-up
 ENOUGH, MOST_DRAWS = 4.0, 10**9  # times the draws that the pilot promises; the time ends a run
 EVALUATED = 512  # evaluations of a sweep without pairs or blocks, at most
+CLOSE = 0.2  # a smaller relative difference is noise: runs of one kernel differ by as much
 FEW = 32  # draws of each chain: fewer say nothing
 
 
@@ -90,6 +91,12 @@ class Comparison:
         return self.best.kernel
 
     @property
+    def close(self) -> tuple[Candidate, ...]:
+        """Those that another run may put before the best: within 20% of it, and reliable too."""
+        least = (1.0 - CLOSE) * self.best.ess_per_second
+        return tuple(c for c in self.candidates[1:] if c.reliable and c.ess_per_second > least)
+
+    @property
     def _span(self) -> str:
         return "1 second" if self.seconds == 1 else f"{self.seconds:g} seconds"
 
@@ -103,16 +110,22 @@ class Comparison:
                 f"{best.r_hat:.3g}): compare for longer, or sample with temper=hs.Tempering()."
             )
         text = f"Use {name}: {best.ess_per_second:,.0f} effective draws a second"
-        if len(self.candidates) > 1:
-            second = self.candidates[1]
-            other = _name(second.kernel)
-            if second.reliable and second.ess_per_second > 0:
-                times = best.ess_per_second / second.ess_per_second
-                text += f", {times:.2g} times those of {other}, the next best"
-            else:
-                text += f"; the chains of {other}, the next, do not agree yet"
         chosen = _name(choose(self.target).kernel)
-        return f"{text}. hs.sample chooses {chosen} by itself."
+        return f"{text}{self._next_best()}. hs.sample chooses {chosen} by itself."
+
+    def _next_best(self) -> str:
+        """How far the others are behind, if that can be told."""
+        close = [_name(c.kernel) for c in self.close]
+        if close:
+            verb = "is" if len(close) == 1 else "are"
+            return f". {tables.listed(close)} {verb} within {CLOSE:.0%}, too close to call"
+        if len(self.candidates) == 1:
+            return ""
+        second = self.candidates[1]
+        if not second.reliable:
+            return f"; the chains of {_name(second.kernel)}, the next, do not agree yet"
+        times = self.best.ess_per_second / second.ess_per_second
+        return f", {times:.2g} times those of {_name(second.kernel)}, the next best"
 
     def summary(self) -> dict[str, Any]:
         """The numbers, for JSON."""
@@ -188,7 +201,8 @@ def compare(
     Args:
         target: what to sample.
         seconds: time for each kernel, not counting compilation.
-        kernels: the kernels to compare. None: LBP, GWG, RWM, and sweeps if they are feasible.
+        kernels: the kernels to compare. None: LBP with either balancing function, GWG, RWM, and
+            sweeps if they are feasible.
         chains: the number of chains, run side by side.
         key: a seed or a JAX key.
 
@@ -229,7 +243,7 @@ def place(one: Candidate) -> tuple[bool, float]:
 
 def candidates(target: Target) -> list[Kernel]:
     """The kernels worth trying."""
-    found: list[Kernel] = [LBP(), GWG(), RWM()]
+    found: list[Kernel] = [LBP(), LBP(balance="sqrt"), GWG(), RWM()]
     pairs = isinstance(target.sweep(), PairSweep)
     if pairs or as_rbm(target) is not None or target.num_sites * target.num_states <= EVALUATED:
         found.insert(0, Gibbs())
