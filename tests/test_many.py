@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import hopscale as hs
+from hopscale.engine import pages
 from hopscale.results.run import describe
+from hopscale.runs.plan import Plan
 from runs import TARGET, alike
 from small import small_rbm
 
@@ -53,6 +55,21 @@ def test_scales_along_an_axis():
     runs = hs.sample_many(TARGETS[0], keys=[4, 4, 5], scale=scales, chunk=13, **LENGTH)
     for run, key, scale in zip(runs, [4, 4, 5], scales, strict=True):
         alike(run, alone(TARGETS[0], hs.LBP(), key, scale))
+
+
+def test_a_run_does_not_notice_that_its_pages_are_shorter(monkeypatch):
+    monkeypatch.setattr(pages, "page_rows", lambda chains: 64 if chains == 6 else 16)
+    runs = hs.sample_many(TARGETS[0], hs.LBP(), keys=[0, 1], **LENGTH)
+    for run, key in zip(runs, [0, 1], strict=True):
+        alike(run, alone(TARGETS[0], hs.LBP(), key, None))
+
+
+def test_pages_of_many_runs_take_little_more_memory_than_that_of_one():
+    def page(runs):
+        plan = Plan.of([TARGETS[0]] * runs, hs.LBP(), range(runs), [None] * runs, 1_000, 1, 1)
+        return plan.begin(compiled=False).records.page.numbers
+
+    assert page(16).nbytes < 1.5 * page(1).nbytes
 
 
 def test_lattices_and_machines_side_by_side():

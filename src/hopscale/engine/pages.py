@@ -48,16 +48,16 @@ class Summary(NamedTuple):
 
 
 def page_rows(chains: int) -> int:
-    """How many steps a page holds: fewer for many chains, to limit its memory."""
+    """How many steps a page holds: fewer for many chains, of all runs, to limit its memory."""
     rows = 2048
     while rows > 128 and rows * chains > 2**21:
         rows //= 2
     return rows
 
 
-def empty_page(statistics: Statistics, target: Target, chains: int) -> Page:
+def empty_page(statistics: Statistics, target: Target, chains: int, rows: int) -> Page:
     width = len(STEP_NUMBERS) + len(statistics.names)
-    return Page(numbers=zeros((page_rows(chains) + 1, width, chains), target.dtype))
+    return Page(numbers=zeros((rows + 1, width, chains), target.dtype))
 
 
 def zeros(shape: tuple[int, ...], dtype) -> Array:

@@ -152,7 +152,8 @@ class Plan:
         statistics = (1 + DIRECTIONS) * self.defaults + len(self.functions[0])
         numbers = len(pages.STEP_NUMBERS) + statistics
         steps = min(self.warmup + self.draws, pages.trace_capacity(self.chains))
-        return 4 * self.chains * numbers * (pages.page_rows(self.chains) + steps)
+        rows = pages.page_rows(self.chains * len(self.targets))
+        return 4 * self.chains * numbers * (rows + steps)
 
     def begin(self, compiled: bool = True) -> Sampling:
         """The run before its first step, compiled now or, if not `compiled`, at the first step."""

@@ -86,7 +86,7 @@ class Sampling:
         self.names = statistics[0].names
         self.recorders = dict(recorders)
         self.warmup, self.draws, self.thin = warmup, draws, thin
-        self.rows = pages.page_rows(self.chains_each)
+        self.rows = pages.page_rows(self.chains_each * len(programs))
         self.start = (x, self.many)
         self.compiled = compiled
         if compiled:
@@ -212,7 +212,7 @@ class Sampling:
         if self.thin:  # in warm-up too, unused, so that both phases share one program
             states = room_on_device(target, chains, len(self.programs), self.rows)
         one = Records(
-            page=pages.empty_page(self.statistics, target, chains),
+            page=pages.empty_page(self.statistics, target, chains, self.rows),
             states=states,
             memories={name: r.init(target, chains) for name, r in recorders.items()},
         )
