@@ -308,7 +308,7 @@ def test_wrong_arguments_say_what_is_right(folder, tmp_path):
     assert "adaptive:RATE" in fails(*new, "--scale", "wide")
     assert "--long-run must be at least 0" in fails(*new, "--long-run", "-5")
     assert not (tmp_path / "new").exists()
-    assert "setting of lbp and gwg" in fails(*new, "--sampler", "rwm", "--balance", "sqrt")
+    assert "setting of lbp, gwg and dmala" in fails(*new, "--sampler", "rwm", "--balance", "sqrt")
     assert "one of digits" in fails("train", "ebm", "--out", "x", "--data", "mnist")
     assert "there is no checkpoint" in fails(*new, "--network", "mlp", "--resume")
     assert "resume it, or give another" in fails("train", "ebm", "--out", str(folder), *TINY)

@@ -78,7 +78,8 @@ def _matrix_market(path: Path) -> Problem:
 
     try:
         with path.open("rb") as file:  # by name, SciPy would ask for the suffix .mtx
-            found: Any = sparse.coo_array(io.mmread(path if path.suffix == ".gz" else file))
+            source = path if path.suffix == ".gz" else file
+            found: Any = sparse.coo_array(io.mmread(source, spmatrix=False))
     except Exception as error:  # SciPy raises several
         raise ValueError(f"{path} is not a MatrixMarket file: {error}") from error
     if found.ndim != 2 or found.shape[0] != found.shape[1]:

@@ -252,9 +252,12 @@ def _of_equation(equation: JaxprEqn) -> float:
 
 def _programs(params) -> list[Jaxpr]:
     """The programs inside an operation."""
-    leaves = jax.tree.leaves(params, is_leaf=lambda a: isinstance(a, ClosedJaxpr | Jaxpr))
-    closed = [a.jaxpr for a in leaves if isinstance(a, ClosedJaxpr)]
-    return closed + [a for a in leaves if isinstance(a, Jaxpr)]
+
+    def is_program(part) -> bool:  # in some versions of JAX the two classes are one
+        return isinstance(part, ClosedJaxpr | Jaxpr)
+
+    leaves = jax.tree.leaves(params, is_leaf=is_program)
+    return [getattr(part, "jaxpr", part) for part in leaves if is_program(part)]
 
 
 def has_choice(target: Target) -> bool:
