@@ -116,6 +116,14 @@ def test_sites_of_unlike_values_with_states_left_out_are_invariant(x64, kernel, 
     assert hs.check.irreducible(target, kernel, 2.0)
 
 
+def test_states_too_improbable_for_a_float_lead_to_others(x64):
+    """Their probability is e^-1000, and their density is not zero."""
+    target = hs.LogDensity(lambda x: -1_000.0 * jnp.sum(x), (2,), ratios="exact")
+    for kernel in (hs.LBP(), hs.DMALA(), hs.Gibbs()):
+        matrix = hs.check.transition_matrix(target, kernel, 1.0)
+        assert np.all(np.diagonal(matrix)[1:] < 0.99)
+
+
 def categories(ratios="gradient"):
     """Three sites of three values, with a pair interaction."""
     rng = np.random.default_rng(5)

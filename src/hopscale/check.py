@@ -87,14 +87,19 @@ def _product(each: tuple[int, ...]) -> str:
 
 def probabilities(target: Target) -> Float[np.ndarray, " m"]:
     """The probability of each state of a small target, normalised."""
-    log_prob = np.asarray(_log_probs(target, jnp.asarray(states(target))), np.float64)
-    log_prob = np.where(log_prob < np.inf, log_prob, -np.inf)  # NaN and +inf are rejected
+    log_prob = _log_probs(target)
     weights = np.exp(log_prob - log_prob.max())
     return weights / weights.sum()
 
 
+def _log_probs(target: Target) -> Float[np.ndarray, " m"]:
+    """The log-probability of each state; -inf where it is NaN or +inf, which are rejected."""
+    log_prob = np.asarray(_each_log_prob(target, jnp.asarray(states(target))), np.float64)
+    return np.where(log_prob < np.inf, log_prob, -np.inf)
+
+
 @eqx.filter_jit
-def _log_probs(target: Target, x):
+def _each_log_prob(target: Target, x):
     return jax.vmap(target.log_prob)(x)
 
 
@@ -106,13 +111,13 @@ def transition_matrix(
 
     Rows and columns are in the order of `states`. Everything that the kernel could draw is
     evaluated by the functions of its own step. Run it in float64 (jax.enable_x64) for an answer
-    exact to about 1e-14. A state of zero probability, where no chain can be, leads to itself.
+    exact to about 1e-14. A state of zero density, where no chain can be, leads to itself.
     """
     scale = _check(target, kernel, scale)
     everything = jnp.asarray(states(target))
     at = jnp.asarray(scale, target.dtype)
     matrix = np.zeros((len(everything), len(everything)))
-    possible = probabilities(target) > 0
+    possible = _log_probs(target) > -np.inf  # a probability may be too small for a float
     for row, x in enumerate(everything):
         if not possible[row]:
             matrix[row, row] = 1.0
