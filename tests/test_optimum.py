@@ -208,6 +208,23 @@ def test_a_round_ends_at_the_last_temperature_in_time(monkeypatch):
     assert 90 < job.elapsed < 100
 
 
+def test_seconds_are_those_of_the_search(monkeypatch):
+    """Its log-probability is computed once more for the result, and compiled for that."""
+    clock = [1.5]
+
+    class Slow:
+        def log_prob(self, x):
+            clock[0] += 3.0
+            return 7.0
+
+    job = Rounds(GLASS, hs.Gibbs(rule="metropolis"), 4, (0.1, 10.0), None, jax.random.key(0), 0.1)
+    monkeypatch.setattr(Rounds, "elapsed", property(lambda self: clock[0]))
+    job.target = Slow()
+    found = job.result()
+    assert found.log_prob == 7.0
+    assert found.seconds == 1.5
+
+
 def test_rounds_begin_where_they_are_told():
     start = (np.arange(20) < 2).astype(int)
     found = hs.optimize(chosen(1, 2), seconds=0.5, init=start, progress=False)

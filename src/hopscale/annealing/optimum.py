@@ -307,16 +307,16 @@ class Rounds:
         return {"best": float(self.best.log_prob)}
 
     def result(self) -> Optimum:
-        x = np.asarray(self.best.x)
+        x, seconds = np.asarray(self.best.x), self.elapsed  # what follows may be compiled
         return Optimum(
             x=x,
             log_prob=float(self.target.log_prob(x)),
-            history=np.array(self.history or [(self.elapsed, float(self.best.log_prob))]),
+            history=np.array(self.history or [(seconds, float(self.best.log_prob))]),
             target=self.target,
             kernel=self.program.kernel,
             chains=self.chains_each,
             rounds=self.rounds,
             steps=self.step,
             betas=self.betas,
-            seconds=self.elapsed,
+            seconds=seconds,
         )
