@@ -117,6 +117,11 @@ def test_what_is_not_finite_says_nothing(value):
     assert np.isnan(diagnostics.mcse_mean(trace))
 
 
+def test_the_error_of_numbers_whose_squares_overflow_is_unknown():
+    with np.errstate(all="ignore"):
+        assert np.isnan(diagnostics.mcse_mean(1e200 * autoregressive(0.0, 4, 100)))
+
+
 def test_short_traces_say_nothing():
     for n in range(4):
         assert np.isnan(diagnostics.r_hat(np.arange(2.0 * n).reshape(2, n)))

@@ -209,16 +209,16 @@ def _variance_of_mean(trace: np.ndarray) -> float:
 def _estimates(trace: np.ndarray) -> Iterator[_Estimate]:
     """Var(mean) from entries, from their averages over 2, 4, 8, ..., and from means of chains."""
     precision = trace.dtype if trace.dtype.kind == "f" else np.float64
-    rounding = float(np.finfo(precision).eps * np.abs(trace).max()) ** 2
+    rounding = float(np.finfo(precision).eps * np.abs(trace).max())
     entries = trace
     while True:
         yield _by_correlation(entries)
         chains, pairs = len(entries), entries.shape[1] // 2
         entries = entries[:, : 2 * pairs].reshape(chains, pairs, 2).mean(axis=2, dtype=np.float64)
-        if pairs < FEWEST_BLOCKS or entries.size < FEWEST_IN_ALL or entries.var() <= rounding:
+        if pairs < FEWEST_BLOCKS or entries.size < FEWEST_IN_ALL or entries.std() <= rounding:
             break
     means = trace.mean(axis=1, dtype=np.float64)
-    if len(means) >= FEWEST_CHAINS and means.var() > rounding:
+    if len(means) >= FEWEST_CHAINS and means.std() > rounding:
         yield _Estimate(float(means.var(ddof=1)) / len(means), len(means) - 1)
 
 
