@@ -66,6 +66,14 @@ def test_chains_back_from_states_that_are_not_samples_fail_that_test():
     assert abs(upper - truth(target)) > 0.5
 
 
+def test_steps_that_are_their_own_reverse_take_bennetts_estimate():
+    """Sweeps are not, so their two sides are only known to lie around log Z."""
+    target, options = model(), {"betas": 4, "repeats": 2, "resample": 0.0}
+    for kernel, own_reverse in ((hs.DMALA(), True), (hs.Gibbs(), False)):
+        found, upper = two(target, exact_samples(target), kernel=kernel, **options)
+        assert (found.value != pytest.approx((found.lower + upper) / 2, abs=1e-9)) == own_reverse
+
+
 def test_two_sides_far_apart_are_no_measurement():
     target = model(50.0)
     found, upper = two(target, exact_samples(target), resample=0.5)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Key
 from hopscale.disk import files, storage
 from hopscale.disk.identity import differences, identity
 from hopscale.disk.storage import FileError
-from hopscale.kernels.metropolis import Metropolis
+from hopscale.kernels import DMALA, Metropolis
 from hopscale.learn import annealing as paths
 from hopscale.learn.annealing import Annealing, Span, Walk
 from hopscale.learn.ebm import draw_base
@@ -174,7 +174,7 @@ class Estimation:
     @property
     def _reversible(self) -> bool:
         """Whether a step is its own reverse: sweeps back would visit sites in the other order."""
-        return isinstance(self.annealing.kernel, Metropolis)
+        return isinstance(self.annealing.kernel, Metropolis | DMALA)
 
     # -- The estimate. ---------------------------------------------------------------------------
 
