@@ -63,7 +63,10 @@ def draw(
     ] = None,
     balance: Annotated[
         str | None,
-        SamplerOption(help="balancing function of lbp and gwg: barker, sqrt, min or max [barker]"),
+        SamplerOption(
+            help="balancing function of lbp, gwg and dmala: barker, sqrt, min or max "
+            "[barker; sqrt for dmala]"
+        ),
     ] = None,
     path: Annotated[
         str | None,

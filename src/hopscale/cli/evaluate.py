@@ -36,7 +36,10 @@ def evaluate(
     sampler: Annotated[str, Option(help="lbp, gwg, dmala or rwm")] = "lbp",
     balance: Annotated[
         str | None,
-        Option(help="balancing function of lbp and gwg: barker, sqrt, min or max [sqrt]", **UNSET),
+        Option(
+            help="balancing function of lbp, gwg and dmala: barker, sqrt, min or max [sqrt]",
+            **UNSET,
+        ),
     ] = None,
     scale: Annotated[str, Option(help=SCALES)] = "tuned",
     chains: Annotated[int, Option(help="number of chains of each repeat")] = 100,
