@@ -80,6 +80,18 @@ def test_moments_of_large_numbers_are_not_rounded(offset):
     assert totals.moments.variance[0] == pytest.approx(counted.var(axis=0), rel=1e-5)
 
 
+@pytest.mark.parametrize("infinite", [np.inf, -np.inf])
+def test_the_mean_of_infinite_numbers_is_infinite(infinite):
+    page = np.zeros((129, 5, 2), np.float32)
+    page[7, 3, 1] = infinite
+    totals = pages.Totals.empty(1, 1, 2)
+    with np.errstate(invalid="ignore"):  # squares of distances from there are NaN
+        totals.add(pages.summarize(jnp.asarray(page[None]), jnp.asarray(128), 1), 128, 1)
+    expected = np.zeros((5, 2))
+    expected[3, 1] = infinite
+    assert totals.moments.mean[0].tolist() == expected.tolist()
+
+
 def test_memory_of_traces_does_not_grow_with_chains():
     for chains in (1, 100, 10_000, 10**6):
         capacity, rows = pages.trace_capacity(chains), pages.page_rows(chains)

@@ -86,10 +86,10 @@ def _summary(numbers: Array, rows: Array, resolution: int) -> Summary:
     count = jnp.maximum(rows, 1).astype(numbers.dtype)
     mean = jnp.sum(counted, axis=0) / count
     off = jnp.where(taken, numbers - mean[None], 0.0)
-    first = len(STEP_NUMBERS)
+    rest, first = jnp.sum(off, axis=0) / count, len(STEP_NUMBERS)
     return Summary(
         mean=mean,
-        rest=jnp.sum(off, axis=0) / count,
+        rest=jnp.where(jnp.isfinite(rest), rest, 0.0),  # the mean of infinite numbers is infinite
         squares=jnp.sum(off**2, axis=0),
         blocks=average(counted[:, first:], resolution),
         history=jnp.mean(counted[:, :first], axis=2),
