@@ -55,7 +55,7 @@ class DMALA(Kernel):
     Distributions* (2022), whose step size $\alpha$ gives $h = \exp(-1 / 2\alpha)$. There h is the
     same at all states. Here it depends on the state, as LBP's normalisation does, so that a scale
     means the same for both kernels. On the paper's instances this makes no difference to the
-    distance. LBP moves up to 45% further in a step, because it changes exactly R sites.
+    distance. LBP moves up to 46% further in a step, because it changes exactly R sites.
 
     Args:
         balance: the balancing function g, as for `LBP`.
