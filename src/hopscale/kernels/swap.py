@@ -8,10 +8,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
 
 from hopscale import balance as balancing
 from hopscale import select
+from hopscale.kernels import grouped
 from hopscale.kernels.kernel import ChainState, ScaleRange
 from hopscale.kernels.metropolis import Metropolis
 from hopscale.move import Choice, Move, State
@@ -186,7 +187,7 @@ class Swap(Metropolis):
             both = Choice(sites=sites, chosen=chosen, length=2 * length)
             return Move(choice=both, moved=chosen, values=None), log_ones + log_zeros
         log_weights = balancing.apply(zeros.balance, zeros.values)
-        drawn = _partners(key_zeros, log_weights, ~is_one, self.groups, choice)
+        drawn = grouped.partners(key_zeros, log_weights, ~is_one, self.groups, choice)
         move = _move(jnp.stack([choice.sites, drawn], axis=1), length, n)
         return move, self.score(target, state, move, way_back=False)
 
@@ -210,7 +211,7 @@ class Swap(Metropolis):
         if self.groups is None:
             return log_ones + order(weights, zeros, ~is_one)
         log_weights = balancing.apply(weights.balance, weights.values)
-        log_zeros = _grouped(log_weights, zeros, length, self.groups, way_back)
+        log_zeros = grouped.order_log_prob(log_weights, zeros, length, self.groups, way_back)
         apart = (self.groups[ones] != self.groups[zeros]) & (jnp.arange(n) < length)
         return jnp.where(jnp.any(apart), -jnp.inf, log_ones + log_zeros)
 
@@ -259,59 +260,6 @@ def _move(pairs: Int[Array, "n 2"], length, n: int) -> Move:
     sites = pairs.reshape(-1)[:n].astype(jnp.int32)
     choice = select.listed(sites, 2 * length)
     return Move(choice=choice, moved=choice.chosen, values=None)
-
-
-def _partners(key, log_weights, counted, groups, choice: Choice) -> Int[Array, " n"]:
-    """For each chosen site another of its group, by weight without replacement.
-
-    If a group runs out of sites, it gives sites that do not count, and the move has probability 0.
-    """
-    n = groups.size
-    times = -log_weights - jax.random.gumbel(key, (n,), log_weights.dtype)
-    label = jnp.where(counted, groups, n)
-    order = jnp.lexsort((times, label))
-    first = jnp.searchsorted(label[order], groups[choice.sites])
-    return order[jnp.minimum(first + _rank(groups[choice.sites], choice.length), n - 1)]
-
-
-def _rank(label: Int[Array, " n"], length) -> Int[Array, " n"]:
-    """For each entry, how many earlier ones among the first `length` have the same label."""
-    n = label.size
-    label = jnp.where(jnp.arange(n) < length, label, n)
-    order = jnp.argsort(label, stable=True)
-    sorted_label = label[order]
-    place = jnp.arange(n) - jnp.searchsorted(sorted_label, sorted_label)
-    return jnp.zeros(n, place.dtype).at[order].set(place)
-
-
-def _grouped(log_weights, sites, length, groups, backwards: bool) -> Float[Array, ""]:
-    """Log-probability that sites are chosen in this order, each within its group.
-
-    It is computed as in `select.order_log_prob`. The remaining weight of a group at r is that of
-    the sites never chosen and of those chosen from r on. It is a sum, without subtraction, so that
-    small weights are not lost. `backwards`: the last site comes first.
-    """
-    n = groups.size
-    counted = jnp.arange(n) < length
-    chosen = select.listed(sites, length).chosen
-    top = jnp.max(log_weights)
-    weights = jnp.exp(log_weights - jnp.where(jnp.isfinite(top), top, 0.0))
-    rest = jnp.zeros(n, weights.dtype).at[groups].add(jnp.where(chosen, 0.0, weights))
-    label = jnp.where(counted, groups[sites], n)
-    along = jnp.where(counted, weights[sites], 0.0)
-    # By group, in the order in which the sums run: from the last drawn to the first.
-    turn = jnp.arange(n) if backwards else jnp.arange(n)[::-1]
-    order = turn[jnp.argsort(label[turn], stable=True)]
-    label, along, counted = label[order], along[order], counted[order]
-    begins = jnp.concatenate([jnp.ones(1, bool), label[1:] != label[:-1]])
-
-    def add(left, right):
-        (a, start_a), (b, start_b) = left, right
-        return jnp.where(start_b, b, a + b), start_a | start_b
-
-    summed, _ = jax.lax.associative_scan(add, (along, begins))
-    summed = summed + rest[jnp.minimum(label, n - 1)]
-    return jnp.sum(jnp.where(counted, jnp.log(along) - jnp.log(summed), 0.0))
 
 
 def _pair_sequences(n: int) -> tuple[Array, Array]:
