@@ -229,7 +229,7 @@ def test_rounds_begin_where_they_are_told():
     start = (np.arange(20) < 2).astype(int)
     found = hs.optimize(chosen(1, 2), seconds=0.5, init=start, progress=False)
     assert found.log_prob == pytest.approx(0.3 * (18 + 19))
-    with pytest.raises(ValueError, match=r"-inf for 64 of 64 chains.*\. Pass starting"):
+    with pytest.raises(ValueError, match=r"-inf for 32 of 32 chains.*\. Pass starting"):
         hs.optimize(chosen(1, 2), seconds=0.1, init=np.ones(20, int), progress=False)
     with pytest.raises(ValueError, match=r"init must have the target's shape \(20,\)"):
         hs.optimize(chosen(1, 2), seconds=0.1, init=np.ones(19, int), progress=False)

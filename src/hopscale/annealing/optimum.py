@@ -31,7 +31,7 @@ from hopscale.tune import fitted
 
 BETAS = 512  # of a schedule, at most
 FIRST_ROUND = 512  # steps, if there is time for them
-SHARE = 0.25  # of the time: the most for a longer round
+SHARE = 0.5  # of the time: the most for a longer round
 FEWEST = 32  # steps for which another round begins, or as many as the last one had
 FITS = 0.95  # of the time left: what a round is expected to take at most
 TRIED = (1, 1, 8, 64)  # steps, to measure how long one takes; the very first may take longer
@@ -138,7 +138,7 @@ def optimize(
     seconds: float = 60.0,
     *,
     kernel: Kernel | None = None,
-    chains: int = 64,
+    chains: int = 32,
     betas: tuple[float, float] | None = None,
     init: Any = None,
     key: int | Key[Array, ""] = 0,
@@ -147,7 +147,7 @@ def optimize(
     r"""Search for the most probable state, by annealing with restarts.
 
     Chains sample $\pi^\beta$ while $\beta$ grows geometrically, and then restart from random
-    states. Rounds get longer until one takes a quarter of the time, and the last one ends in time.
+    states. Rounds get longer until one takes half of the time, and the last one ends in time.
     The best state of all steps of all chains is kept. Nothing proves that there is none better.
 
     Args:

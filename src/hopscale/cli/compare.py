@@ -182,7 +182,7 @@ def compare(
 def optimize(
     found: Found,
     seconds: Annotated[float, typer.Option(help="seconds to search")] = 60.0,
-    chains: Annotated[int, typer.Option(help="number of chains")] = 64,
+    chains: Annotated[int, typer.Option(help="number of chains")] = 32,
     seed: Seed = 0,
     save: Annotated[
         Path | None, typer.Option(help="write the state to this table: site, value")
