@@ -64,7 +64,7 @@ TARGETS: dict[str, Callable[[], hs.Target]] = {
         np.arange(392),
         np.arange(392) % 2,
     ),
-    "factorial HMM, 200 x 10": lambda: hs.paper.fhmm(200, config="C2"),
+    "factorial HMM, 200 x 5": lambda: hs.paper.fhmm(200, config="C2"),
     "a network's energy, 256 bits": lambda: network(256, 64),
     "columns of a regression, 100": lambda: regression(200, 100),
     "variable selection, 64 columns": lambda: hs.models.VariableSelection(
