@@ -8,12 +8,14 @@ from typing import Any, NoReturn
 
 def main() -> None:
     """Load the library, which takes a second, and run a command."""
-    usual = signal.getsignal(signal.SIGINT)
-    if usual is signal.default_int_handler:  # not where the shell has Ctrl-C ignored
+    usual = signal.default_int_handler
+    ours = signal.getsignal(signal.SIGINT) is usual  # not where the shell has Ctrl-C ignored
+    if ours:
         signal.signal(signal.SIGINT, _leave)
     from hopscale import cli
 
-    signal.signal(signal.SIGINT, usual)
+    if ours:
+        signal.signal(signal.SIGINT, usual)
     cli.main()
 
 

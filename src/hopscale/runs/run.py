@@ -252,12 +252,12 @@ def make_runs(job: Sampling, plan: Plan | None, interrupted: bool = False) -> li
         moments, trace = Moments(moments.mean.shape), Trace(trace.values.shape[1:], 2)
         history = Trace(history.values.shape[1:], 2)
     job.run_seconds += time.perf_counter() - began
-    parts = (moments, trace, warmup_history, history)
+    parts = (moments, trace, warmup_history, history, job.settled.scale)
     return [_make_run(job, i, plan, parts, invalid, interrupted) for i in range(len(job.programs))]
 
 
 def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: bool) -> Run:
-    moments, trace, warmup_history, history = parts
+    moments, trace, warmup_history, history, scales = parts
     mean, variance = moments.mean[i], moments.variance[i]
     first = len(STEP_NUMBERS)
     statistics = {
@@ -272,7 +272,7 @@ def _make_run(job: Sampling, i: int, plan, parts, invalid: int, interrupted: boo
     }
     num_draws = job.done if job.phase == "draws" else 0
     pick = (lambda a: a[i]) if job.many else (lambda a: a)
-    scale = np.asarray(pick(job.settled.scale), np.float64)
+    scale = np.asarray(pick(scales), np.float64)
     last = np.asarray(pick(job.chains.states.x))
     draws = None
     if job.kept is not None:
