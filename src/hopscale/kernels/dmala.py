@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from hopscale import balance as balancing
 from hopscale import move as moves
 from hopscale import select
-from hopscale.kernels.kernel import ChainState, Info, Kernel, ScaleRange, where
+from hopscale.kernels.kernel import ChainState, Kernel, ScaleRange, where
+from hopscale.kernels.metropolis import Settled
 from hopscale.kernels.weights import SiteWeights, site_weights
 from hopscale.move import Move, State
 from hopscale.native.paths import log_acceptance
@@ -93,17 +94,8 @@ class DMALA(Kernel):
         log_ratio, invalid = self._log_ratio(target, state, there, odds, move, scale)
         uniform = jax.random.uniform(noise.accept, (), log_ratio.dtype)
         accepted = active & (uniform < jnp.exp(log_ratio))
-        accept_prob = jnp.exp(jnp.minimum(log_ratio, 0.0))
-        info = Info(
-            accept_prob=accept_prob,
-            accepted=accepted,
-            distance=jnp.where(accepted, choice.length, 0),
-            invalid=invalid,
-            proposal=there.x,
-            jump=accept_prob * choice.length.astype(accept_prob.dtype),
-            log_ratio=log_ratio,
-        )
-        return where(accepted, there, state), info
+        settled = Settled(where(accepted, there, state), log_ratio, accepted, invalid)
+        return settled.state, settled.info(there.x, choice.length)
 
     def transitions(self, target: Target, x: State, scale):
         """Every state, since a step can lead to any."""

@@ -49,6 +49,19 @@ class Settled(NamedTuple):
     def accept_prob(self) -> Float[Array, ""]:
         return jnp.exp(jnp.minimum(self.log_ratio, 0.0))
 
+    def info(self, proposal: State, distance: Int[Array, ""]) -> Info:
+        """What the step did, given the number of sites that the proposal changes."""
+        accept_prob = self.accept_prob
+        return Info(
+            accept_prob=accept_prob,
+            accepted=self.accepted,
+            distance=jnp.where(self.accepted, distance, 0),
+            invalid=self.invalid,
+            proposal=proposal,
+            jump=accept_prob * distance.astype(accept_prob.dtype),
+            log_ratio=self.log_ratio,
+        )
+
 
 class Metropolis(Kernel):
     r"""Choose R sites, change them all, and accept with probability
@@ -128,17 +141,7 @@ class Metropolis(Kernel):
         # A chain that is not active accepts nothing.
         uniform = noise.accept if active is True else jnp.where(active, noise.accept, jnp.inf)
         settled = self.settle(uniform, target, state, there, move, log_forward)
-        accept_prob, distance = settled.accept_prob, self._distance(move)
-        info = Info(
-            accept_prob=accept_prob,
-            accepted=settled.accepted,
-            distance=jnp.where(settled.accepted, distance, 0),
-            invalid=settled.invalid,
-            proposal=there.x,
-            jump=accept_prob * distance.astype(accept_prob.dtype),
-            log_ratio=settled.log_ratio,
-        )
-        return settled.state, info
+        return settled.state, settled.info(there.x, self._distance(move))
 
     def settle(
         self,
